@@ -1,6 +1,6 @@
 """`python -m bench`: run the rows, keep their results in bench/results/latest.json, write docs/benchmarks.md.
 
-A short run (`--quick`) writes beside its stores under var/bench instead: its figures aren't worth keeping.
+A short run (`--quick`) writes next to its stores under var/bench instead: its figures aren't worth keeping.
 `--only` replaces single rows of the last results. A row or a contender that fails is reported in the table, and
 the run goes on.
 """

@@ -1,4 +1,4 @@
-"""Row: how fast a slave catches up with 3 GiB, beside a bare loop that only moves the bytes.
+"""Row: how fast a slave catches up with 3 GiB, compared with a bare loop that only moves the bytes.
 
 The slave is linked once while the log is nearly empty and stopped, then the master is filled, then the slave
 comes back; each repetition begins with a copy of that early store. The rate is taken from the slave's own end
@@ -67,7 +67,9 @@ def catch_up(arena: Arena) -> Outcome:
                 arena.say(f"bare loop {number + 1}: {loops[-1]:,.0f} MB/s")
     size = f"{arena.full_store / (1 << 30):.1f} GiB"
     outcome.figures.append(ratio_figure(f"slave catch-up of {size}", "MB/s", rates, at_least=2.5))
-    against = Figure("the same beside a bare sendfile-to-file loop", "MB/s", rates.get(OURS, []), loops, "")
+    against = Figure(
+        "the same, compared with a bare sendfile-to-file loop", "MB/s", rates.get(OURS, []), loops, ""
+    )
     against.target = f"≥ {SHARE_OF_LOOP} of the loop"
     against.met = None if against.ratio is None else against.ratio >= SHARE_OF_LOOP
     outcome.figures.append(against)

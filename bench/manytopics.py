@@ -89,7 +89,10 @@ def topics(arena: Arena) -> Outcome:
         outcome.figures.append(absolute_figure(label, "s", values, text, at_most=most, digits=2))
     label = f"start of a master with {TOPICS[-1]} topics x {QUEUES} queues"
     outcome.figures.append(absolute_figure(label, "s", starts, "seconds", at_most=10.0, digits=2))
-    label, text = f"sends to {TOPICS[-1]} topics x {QUEUES} beside one topic", f"≤ {LOSS_LIMIT:g} % below"
+    label, text = (
+        f"sends to {TOPICS[-1]} topics x {QUEUES}, compared with one topic",
+        f"≤ {LOSS_LIMIT:g} % below",
+    )
     outcome.figures.append(absolute_figure(label, "% below", losses, text, at_most=LOSS_LIMIT, digits=1))
     for name, curve in known.items():
         points = (f"{p['topics']:.0f}: {p['name server']:.2f} and {p['slave']:.2f} s" for p in curve)

@@ -135,7 +135,7 @@ def count(arena: Arena) -> Outcome:
 
 
 def land(arena: Arena) -> Outcome:
-    """Landing 4 GiB as Parquet (zstd) with a Delta log; beside it a row-wise consumer, one process."""
+    """Landing 4 GiB as Parquet (zstd) with a Delta log; next to it a row-wise consumer, one process."""
     outcome = Outcome()
     table = str(arena.folder / "spark-table")
     values: Values = {}
@@ -197,7 +197,12 @@ def growth(arena: Arena) -> Outcome:
     grown = {OURS: [last["python"] / max(1.0, first["python"])]}
     outcome.figures.append(
         absolute_figure(
-            "workers' memory at 16 GiB beside 1 GiB", "x", grown, "flat: ≤ 1.25x", at_most=1.25, digits=2
+            "workers' memory at 16 GiB, compared with 1 GiB",
+            "x",
+            grown,
+            "flat: ≤ 1.25x",
+            at_most=1.25,
+            digits=2,
         )
     )
     return outcome

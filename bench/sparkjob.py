@@ -80,7 +80,7 @@ def audit(job: Job) -> Callable[[], int]:
 
 
 def trigger(job: Job) -> Callable[[], int]:
-    """Micro-batches of `bytes` each: what is left of a trigger beside its work, as Spark reports it."""
+    """Micro-batches of `bytes` each: a trigger's time apart from its work, as Spark reports it."""
     from hatwisted.pipeline.spark.sparksession import spark_session
 
     spark = spark_session()

@@ -81,7 +81,7 @@ def silent_slave(arena: Arena) -> Outcome:
     curve = [(count, _ack_cost(count)) for count in CURVE]
     outcome.series["ack"] = curve
     costs: Values = {OURS: [curve[-1][1] / curve[1][1]]}
-    label = f"cost of one ack with {CURVE[-1]:,} waiting, beside {CURVE[1]:,} waiting"
+    label = f"cost of one ack with {CURVE[-1]:,} waiting, compared with {CURVE[1]:,} waiting"
     outcome.figures.append(absolute_figure(label, "x", costs, "O(log n): ≤ 2x", at_most=2.0, digits=2))
     outcome.notes.append(
         "one ack: " + ", ".join(f"{cost:.2f} µs of {count:,} waiting" for count, cost in curve)

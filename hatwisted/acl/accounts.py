@@ -59,6 +59,11 @@ class Accounts:
         if account is not None:
             _check_permissions(account, request)
 
+    def signer(self, request: RemotingCommand) -> str | None:
+        """The account that has signed `request`; None if none has, as it needn't from a trusted address."""
+        account = self._accounts.get(request.ext.get(ACCESS_KEY, ""))
+        return account.access_key if account and _is_signed(request, account.secret_key) else None
+
     def _trusts(self, host: str) -> bool:
         trusted = self._trusted.get(host)
         if trusted is None:

@@ -9,6 +9,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.accounts import AccessDenied, Accounts
+from hatwisted.remoting.guarded import Denial
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.fastjson import FastjsonError
 from hatwisted.wire.remoting import RemotingCommand
@@ -30,9 +32,9 @@ class RequestGuard:
         self._accounts = accounts
         self._throttle = LogThrottle(clock)
 
-    def refusal(self, request: RemotingCommand, peer: str) -> str | None:
-        """Why `request` isn't served, for its sender; None if it is. peer: "address:port" of its sender."""
-        host = peer.rpartition(":")[0]
+    def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
+        """Why `request` isn't served; None if it is."""
+        host = connection.address
         try:
             self._accounts().check(request, host)
         except (AccessDenied, FastjsonError) as error:
@@ -41,9 +43,9 @@ class RequestGuard:
                 self._log.warn(
                     "request {code} of {peer} refused: {error}{more}",
                     code=request.code,
-                    peer=peer,
+                    peer=connection.peer,
                     error=error,
                     more=more_like_it(left_out),
                 )
-            return f"{_JAVA_NAME}: {error}"
+            return Denial(f"{_JAVA_NAME}: {error}")
         return None

@@ -34,7 +34,7 @@ class Cluster:
 
     name_servers: "host:port", several separated by ";"
     client_id: unique among all clients ("host@pid#random" by default)
-    credentials: the account that its requests are signed for, where brokers ask (aclEnable)
+    credentials: the account that its requests are signed with, where brokers require one (aclEnable)
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Cluster:
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[ProducerKeywords]
     ) -> TransactionProducer:
-        """A new TransactionProducer of `group`; check: says what became of earlier messages, a TransactionState
-        or a coroutine of one."""
+        """A new TransactionProducer of `group`; check: says what became of earlier messages: gives a
+        TransactionState or a coroutine of one."""
         core = self._link.transaction_producer(group, check, ProducerOptions(**options))
         return TransactionProducer(core)
 
@@ -87,7 +87,7 @@ class Cluster:
         return Admin(self._link.admin())
 
     async def close(self) -> None:
-        """Stop all consumers, then all producers, in order; then close the connections."""
+        """Stop all consumers, then all producers, cleanly; then close the connections."""
         await run(self._link.close())
 
     async def __aenter__(self) -> Self:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AioDriver:
-    """On the loop that runs when it is first used. credentials: the account of its requests, if any."""
+    """Uses the loop that is running when it is first used. credentials: the account of its requests, if any."""
 
     def __init__(self, credentials: Credentials | None = None) -> None:
         self.log = StandardLog("hatwisted.aio")
@@ -53,7 +53,7 @@ class AioDriver:
 
 
 async def run(work: Work[T]) -> T:
-    """A coroutine of the client's logic, as one of asyncio; cancelling this one cancels that one."""
+    """A coroutine of the client's logic as an asyncio coroutine; cancelling this one cancels that one."""
     task = Task(work)
     if not task.done:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ async def run(work: Work[T]) -> T:
 def on_asyncio(
     method: Callable[Concatenate[Any, P], Work[T]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """`method` of the object's `_core`, as a coroutine of asyncio."""
+    """`method` of the object's `_core`, as an asyncio coroutine."""
 
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await run(method(self._core, *args, **kwargs))

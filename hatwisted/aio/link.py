@@ -20,7 +20,7 @@ class Link(asyncio.Protocol):
         self._channel.connected(transport)
 
     def data_received(self, data: bytes) -> None:
-        """asyncio's: bytes have come."""
+        """asyncio's: bytes have arrived."""
         self._channel.received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -39,5 +39,5 @@ async def _dial(channel: Channel, host: str, port: int) -> None:
             await asyncio.get_running_loop().create_connection(lambda: Link(channel), host, port)
     except OSError as error:  # asyncio's TimeoutError is one
         channel.not_connected(str(error.strerror or error or f"no answer in {CONNECT_TIMEOUT:g} s"))
-    except UnicodeError:  # what the codec for host names says of an empty or overlong label
+    except UnicodeError:  # what the IDNA codec raises for an empty or overlong label
         channel.not_connected(f"{host!r} is not a host name")

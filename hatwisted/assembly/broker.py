@@ -11,12 +11,14 @@ from collections.abc import Callable
 from functools import partial
 
 from hatwisted.acl.aclfiles import AclError, AclFiles
-from hatwisted.acl.requestguard import RequestGuard
+from hatwisted.acl.changes import BROKER_CHANGES
+from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
+from hatwisted.broker.admin.auditedstate import audited_states
 from hatwisted.broker.admin.brokerconfig import BrokerConfigProcessors
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
@@ -55,12 +57,13 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -85,10 +88,12 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
+    config_files = []
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
+        config_files.append(file)
     credentials = options.own_credentials(config, fs)
     client = RemotingClient(parts.connecting, clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
@@ -128,7 +133,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
-        BrokerConfigProcessors(clock, live, partial(_check_config, role)),
+        BrokerConfigProcessors(clock, live, partial(written, config_files), partial(_check_config, role)),
     ):
         each.register_on(processors)
     acl = acl_files(config, parts, worker)
@@ -159,7 +164,15 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         ranges=ranges,
         processors=processors,
         acl=acl,
-        guard=None if acl is None else RequestGuard(lambda: acl.accounts, clock).refusal,
+        entrance=Entrance(
+            BROKER_CHANGES,
+            allow_list(config.admin_allow_list),
+            None if acl is None else lambda: acl.accounts,
+            clock,
+        ),
+        states=audited_states(tables, live, acl),
+        port_options=options.port_options(config),
+        connections=parts.connections,
         ports=served,
         release_ports=ports.release,
         workers=(worker, flush_worker),
@@ -216,7 +229,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         clock=node.clock,
         connecting=parts.connecting,
         random=parts.random,
-        master_address=lambda: master.ha,
+        master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
     )

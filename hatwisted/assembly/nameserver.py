@@ -24,7 +24,7 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.namesrv.service import DEFAULT_PORT, NameServerService
+from hatwisted.namesrv.service import DEFAULT_PORT, NameServerPort, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
 from hatwisted.wire.storenames import CONFIG_FOLDER
 
@@ -42,8 +42,11 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
         parts.clock,
         parts.file_system,
         parts.make_worker("namesrv", 1),
-        partial(parts.listening.listen, config.listen_port, interface=interface),
-        partial(parts.listening.release, config.listen_port, interface),
+        NameServerPort(
+            partial(parts.listening.listen, config.listen_port, interface=interface),
+            partial(parts.listening.release, config.listen_port, interface),
+            parts.connections,
+        ),
     )
 
 
@@ -63,7 +66,12 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     interface = interface_of(config.bind_address)
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
     settings = NamesrvConfig(
-        listen_port=port, kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json")
+        listen_port=port,
+        kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
+        listen_allow_list=config.listen_allow_list,
+        admin_allow_list=config.admin_allow_list,
+        max_connections_per_address=config.max_connections_per_address,
+        server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
     )
     everywhere = interface in ("", "::")
     # Others reach it by this host's address; its own master doesn't need to.

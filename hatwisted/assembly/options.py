@@ -26,12 +26,14 @@ from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.diskwatermark import FOR_A_MASTER, FOR_A_SLAVE
 from hatwisted.store.lifecycle.retention import RetentionPolicy
 from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.networks import allow_list
 
 ACL_FILE = "conf/plain_acl.yml"
 """In RocketMQ's home folder."""
@@ -85,6 +87,15 @@ def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None
         raise SettingError("credentialsFile", f"{path} can't be read: {error.strerror or error}") from None
     except BadSetting as error:
         raise SettingError("credentialsFile", str(error)) from None
+
+
+def port_options(config: BrokerConfig) -> PortOptions:
+    """Who may connect to its ports."""
+    return PortOptions(
+        networks=allow_list(config.listen_allow_list),
+        of_address=config.max_connections_per_address,
+        idle_limit=config.server_channel_max_idle_time_seconds,
+    )
 
 
 def registration(config: BrokerConfig) -> RegistrationOptions:
@@ -225,6 +236,7 @@ def master_settings(config: BrokerConfig, role: Role) -> MasterSettings:
         in_sync_replicas=config.in_sync_replicas,
         min_in_sync_replicas=config.min_in_sync_replicas,
         first_sync=config.ha_first_sync,
+        allowed=allow_list(config.ha_allow_list),
         sockets=SocketSizes(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
 from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import IConnecting, IListening
 from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
 
@@ -37,6 +38,7 @@ class Parts:
       known
     - memory_bytes: physical memory, by which a broker distinguishes recent messages from old ones
     - descriptors: that the process may have, by which a broker decides how many files it keeps open
+    - connections: how many of clients the process may have
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -53,4 +55,5 @@ class Parts:
     boot: str
     memory_bytes: int
     descriptors: int = 1 << 20
+    connections: ConnectionBudget = field(default_factory=ConnectionBudget)
     steady_time: IService | None = None

@@ -3,9 +3,9 @@
 `settings` says which cluster, as whom and how long to wait; `connection` is one socket, encrypted if
 `clientcore.tls` says how, `links` those of a client, `routes` what all name servers know together. `driver`
 runs the logic of `clientcore` on them, and `cluster.Cluster` is the entry point: a producer and administration
-whose methods return when it's done. `closing` gives both their `with`.
+whose methods return when it's done. `closing` makes both usable in `with`.
 
-Never here: a loop that runs while the program doesn't wait, so no consumer groups; the pipeline reads queues
+Never here: a loop that runs in the background, so no consumer groups; the pipeline reads queues
 by range (`hatwisted.pipeline.remote`).
 """
 

@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with`."""
+"""Objects that are closed at the end of a `with`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Self
 
 
 class Closing:
-    """Gives a class that has `close` its `with`."""
+    """Makes a class that has `close` a context manager."""
 
     def close(self) -> object:
-        """Give back what is held."""
+        """Release what is held."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

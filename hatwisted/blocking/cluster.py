@@ -31,7 +31,7 @@ T = TypeVar("T")
 def blocking(
     method: Callable[Concatenate[Any, P], Work[T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """`method` of the object's `_core`; returns when it has ended."""
+    """`method` of the object's `_core`; returns once it's done."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         driver: BlockingDriver = self._driver
@@ -60,7 +60,7 @@ class Producer:
     stop = blocking(producer.Producer.stop)
 
     def send_all(self, messages: Iterable[Message]) -> Iterator[SendResult]:
-        """Their results in order, many sends under way at once; the first that fails raises its error."""
+        """The results in order, with many sends under way at once; the first failure is raised."""
         under_way: deque[Task[SendResult]] = deque()
         for message in messages:
             if len(under_way) == self._window:
@@ -119,7 +119,7 @@ class Cluster(Closing):
         return Admin(self._driver, self._link.admin())
 
     def close(self) -> None:
-        """Stop all producers in order; then close the connections."""
+        """Stop all producers cleanly; then close the connections."""
         self._driver.run(self._link.close())
 
 

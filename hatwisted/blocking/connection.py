@@ -1,9 +1,9 @@
-"""One connection to a broker or a name server: requests go out ahead, answers are waited for one by one.
+"""One connection to a broker or a name server: requests are pipelined, answers are waited for one by one.
 
-Blocking, for one thread. Answers are paired with requests by their number, because brokers answer pulls from a
-pool of threads and so in any order; what arrives while another answer is waited for is kept. Each wait has a
-deadline of its own. After any failure the connection is closed: an answer that comes late must not be taken
-for that of a later request.
+Blocking, for one thread. Answers are matched to requests by number, because brokers answer pulls from a
+pool of threads and so in any order; what arrives while another answer is awaited is kept. Each wait has a
+deadline of its own. After any failure the connection is closed: a late answer must not be taken for
+that of a later request.
 
 Rejected: a thread for receiving. One process reads one queue, and the kernel's socket buffer already receives
 while a batch is decoded.
@@ -36,14 +36,14 @@ MAX_IN_FLIGHT: Final = 64
 """Requests without an answer. An answer to a pull has 256 KiB or one message, so this bounds what may have to be
 kept for later as well."""
 RECEIVE_BYTES: Final = 256 * 1024
-"""Of one read from the socket: an answer to a pull."""
+"""Bytes of one read from the socket: an answer to a pull."""
 LAST_LOOK: Final = 0.001
-"""Seconds of a look at the socket when the time is over: had the process stood still, the answer may be there."""
+"""Seconds of a last look at the socket after a timeout: if the process was paused, the answer may be there."""
 GRACE: Final = 1.0
-"""Seconds for the rest of it, once, if that look has found something: an answer takes several reads."""
+"""Seconds for the rest, once, if that look has found something: an answer takes several reads."""
 
 Clock = Callable[[], float]
-"""Seconds that only ever grow."""
+"""Monotonic seconds."""
 
 
 class Connection:
@@ -51,7 +51,7 @@ class Connection:
 
     - address: "host:port" of the server
     - settings: time limits, credentials
-    - tls: the context to encrypt with; None: plain
+    - tls: the context to encrypt with; None: plaintext
     - clock: seconds, monotonic
     """
 
@@ -79,12 +79,12 @@ class Connection:
         return len(self._waited_for)
 
     def give_up(self, number: int) -> None:
-        """Nobody will ask for the answer to the request `number`."""
+        """Discard the answer to request `number` when it comes."""
         self._waited_for.discard(number)
         self._early.pop(number, None)
 
     def close(self) -> None:
-        """Forget everything under way."""
+        """Close the socket and forget everything under way."""
         self._closed = True
         self._socket.close()
 
@@ -115,7 +115,7 @@ class Connection:
     def answer(self, number: int, timeout: float | None = None) -> RemotingCommand:
         """The answer to the request `number`; timeout: seconds, those of the settings if None.
 
-        CallFailed if none comes in time, BadAnswer if nonsense comes.
+        CallFailed if none comes in time, BadAnswer if what comes can't be decoded.
         """
         timeout = self._timeout if timeout is None else timeout
         deadline = self._clock() + timeout
@@ -149,12 +149,12 @@ class Connection:
             self.close()
             raise BadAnswer(f"{self.address}: its answer isn't RocketMQ's: {error.reason}") from None
         for command in commands:
-            # Brokers send requests, too; a reader that joined no group has nothing to tell them.
+            # Brokers send requests, too; a reader that has joined no group has nothing to answer.
             if command.is_response and command.opaque in self._waited_for:
                 self._early[command.opaque] = command
 
     def _check_open(self) -> None:
-        # One call that fails closes the socket under the others.
+        # A call that fails closes the socket for the others too.
         if self._closed:
             raise ConnectionGone(self.address, "the connection is closed")
 
@@ -171,7 +171,7 @@ def _dial(address: str, timeout: float, tls: ssl.SSLContext | None) -> socket.so
         raise ConnectFailed(address, f"can't be reached within {timeout:g} s") from None
     except OSError as error:
         raise ConnectFailed(address, f"can't be reached: {_reason(error)}") from error
-    except UnicodeError as error:  # what the codec for host names says of an empty or overlong label
+    except UnicodeError as error:  # what the IDNA codec raises for an empty or overlong label
         raise ConnectFailed(address, f"can't be reached: {host!r} is not a host name") from error
     with contextlib.suppress(OSError):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -2,8 +2,8 @@
 else is left to do.
 
 A coroutine of the logic runs until it waits. Then the oldest call under way is waited for, or, if there's
-none, the next timer; each fires what waits for it, until the coroutine has ended. Between two `run`s nothing
-happens: heartbeats and fresh routes are due when the program calls next.
+none, the next timer; each wakes what waits for it, until the coroutine has ended. Between two `run`s nothing
+happens: heartbeats and route updates are done at the program's next call.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class _Timer:
 class BlockingDriver(Closing):
     """links: the connections; wall_clock: s since the epoch.
 
-    Beside what the logic needs of a driver there are `ask`, `post` and `wait` for work that is done one step after
-    the other anyway.
+    In addition to what the logic needs of a driver there are `ask`, `post` and `wait`, for work that proceeds
+    one step at a time anyway.
     """
 
     def __init__(self, links: Links, wall_clock: Callable[[], float] = time.time) -> None:
@@ -69,18 +69,18 @@ class BlockingDriver(Closing):
         return self.wait(Task(work))
 
     def wait(self, waiter: Waiter[T]) -> T:
-        """What comes; raises what comes instead."""
+        """The waiter's result; raises its error."""
         while not waiter.done:
             if self._fire_timers():
                 continue
             if self._calls:
                 self._take_answer(self._calls.popleft())
             else:
-                assert self._timers, "it waits for something that no call or timer will bring"
+                assert self._timers, "it waits for something that no call or timer will provide"
                 self.pause(max(0.0, self._timers[0][0] - self._links.clock()))
         return waiter.result()
 
-    # ---- one step after the other
+    # ---- step by step
 
     @property
     def settings(self) -> ClusterSettings:
@@ -116,7 +116,7 @@ class BlockingDriver(Closing):
         self._links.sleep(seconds)
 
     def is_dead(self, address: str) -> bool:
-        """Was it tried in vain a short while ago?"""
+        """Was it found unreachable a short while ago?"""
         return self._links.is_dead(address)
 
     # ---- as Driver
@@ -160,10 +160,10 @@ class BlockingDriver(Closing):
     def serve(
         self, on_request: Callable[[str, RemotingCommand], Answer], lost: Callable[[str], None]
     ) -> None:
-        """Nothing can answer while the program doesn't wait; brokers get no answers."""
+        """Ignored: nothing runs in the background that could answer brokers."""
 
     def adopt(self, outcome: Any) -> Waiter[Any]:
-        """A coroutine that awaits nothing but the logic's own."""
+        """A coroutine that awaits nothing but the logic's own waiters."""
         return outcome if isinstance(outcome, Waiter) else Task(outcome)
 
     def close(self) -> Waiter[None]:
@@ -181,7 +181,7 @@ class BlockingDriver(Closing):
         try:
             found = call.connection.answer(call.number, call.timeout)
         except ClientError as error:
-            # By now another call may have opened a new one.
+            # Another call may have opened a new one by now.
             self._links.drop(call.address, call.connection)
             call.answer.fail(error)
         else:

@@ -1,7 +1,7 @@
-"""The connections of one reader: one per address, dialled at first use and again after a failure.
+"""One client's connections: one per address, dialled at first use and again after a failure.
 
-Whoever fails drops the connection, so that nothing of the failed talk is left in it. A server that couldn't be
-reached is remembered as dead for a while: a reader with a second choice takes that first.
+A failure drops the connection, so that nothing of the failed exchange is left in it. A server that couldn't be
+reached is remembered as dead for a while: a reader that has a second choice tries that first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 
 DEAD_FOR: Final = 30.0
-"""Seconds that a server which couldn't be reached is the last choice."""
+"""Seconds for which a server that couldn't be reached is the last choice."""
 
 Sleep = Callable[[float], None]
 Connect = Callable[[str, ClusterSettings, ssl.SSLContext | None, Clock], Connection]
@@ -67,14 +67,14 @@ class Links:
         return found
 
     def drop(self, address: str, only: Connection | None = None) -> None:
-        """Close the connection to `address`, if there's one; only: if it's this one and no later one."""
+        """Close the connection to `address`, if there's one; only: and only if it is this one, not a later one."""
         found = self._open.get(address)
         if found is not None and only in (None, found):
             del self._open[address]
             found.close()
 
     def is_dead(self, address: str) -> bool:
-        """Was it tried in vain a short while ago?"""
+        """Was it found unreachable a short while ago?"""
         return self._dead_until.get(address, 0.0) > self.clock()
 
 

@@ -1,10 +1,10 @@
-"""Where topics live: all name servers together.
+"""Where topics live, by what all name servers know together.
 
-Brokers register with each name server by themselves, so name servers know the same except while one has just
-been started or is cut off from a broker. To take the first that answers would then silently miss queues, and a
-read that misses queues passes for a whole one. So every name server that answers is asked, and what they know
-is put together; one that is dead costs its connect timeout once in DEAD_FOR seconds and doesn't matter
-otherwise. Where two of them contradict each other about an address, the earlier in the list is believed.
+Brokers register with each name server separately, so name servers know the same, except while one has just
+been started or is cut off from a broker. Taking the first answer would then silently miss queues, and a
+read that misses queues looks like a complete one. So every name server that answers is asked, and their answers
+are merged; one that is down costs its connect timeout once in DEAD_FOR seconds and does no other
+harm. Where two of them disagree about an address, the one earlier in the list is believed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hatwisted.wire.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, SYSTEM
 
 
 class Routes:
-    """What the name servers say; nothing is remembered here. retries: rounds over all name servers after the
+    """What the name servers say; nothing is cached. retries: rounds over all name servers after the
     first one, those of the settings if None."""
 
     def __init__(self, driver: BlockingDriver, retries: int | None = None) -> None:
@@ -41,12 +41,13 @@ class Routes:
 
     def matching(self, pattern: str) -> list[str]:
         """Topics whose whole name matches the regular expression. Those of the brokers are left out, and those
-        of consumer groups unless the pattern has a `%`. BadSetting if it's no regular expression."""
+        of consumer groups unless the pattern has a `%`. BadSetting if it isn't a regular expression."""
         try:
             wanted = re.compile(pattern)
         except re.error as error:
             raise BadSetting(f"pattern of topics {pattern!r} is not a regular expression: {error}") from None
-        # The system list of a name server has the names of clusters and brokers, which are topics as well.
+        # A name server's list of system topics includes the names of clusters and brokers, which are topics
+        # as well.
         system = SYSTEM_TOPICS | self._names(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, required=False)
         return [
             topic

@@ -1,4 +1,4 @@
-"""What the command line ends with: exit codes and the one kind of error that has no traceback."""
+"""How a command ends: exit codes, and the one kind of error that is shown without a traceback."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A group of commands that imports only the one that is called.
+"""A group of commands that imports only the one that is run.
 
-Inspecting a store doesn't pay for a client, nor sending a message for numpy: half a second of imports.
+Inspecting a store needn't import a client, nor sending a message numpy: either costs half a second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """places: where each command is, "module:name", by the name it's called by."""
+    """places: where each command is defined, as "module:name", by command name."""
 
     def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,4 +1,4 @@
-"""`hatwisted`: the door to all commands.
+"""`hatwisted`: the entry point of all commands.
 
 Exit codes: 0 everything in order, 1 problems found, 2 not done (wrong usage, no such store, store in use).
 Results go to standard output, progress and warnings to standard error. Errors of the user and of the system end

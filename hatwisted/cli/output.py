@@ -1,4 +1,4 @@
-"""Answers as a table for people or as one JSON document for programs."""
+"""Results as a table for people or as one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 
 def json_option(command: Any) -> Any:
     """--json."""
-    return click.option("--json", "as_json", is_flag=True, help="The answer as one JSON document.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="The result as one JSON document.")(command)
 
 
 def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

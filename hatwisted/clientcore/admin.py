@@ -24,7 +24,7 @@ from hatwisted.clientcore.answers import (
 )
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
-from hatwisted.clientcore.message import checked_topic
+from hatwisted.clientcore.message import checked_group, checked_topic
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.routes import readable_queues
 from hatwisted.clientcore.session import Session
@@ -157,13 +157,13 @@ class Admin:
     async def create_group(
         self, group: str, *, cluster: str | None = None, **settings: Unpack[GroupSettings]
     ) -> list[str]:
-        """Create or change a consumer group; settings as RocketMQ names them."""
+        """Create or change a consumer group; settings as RocketMQ names them. BadSetting for an illegal name."""
         config = {
             "brokerId": 0,
             "consumeBroadcastEnable": True,
             "consumeEnable": True,
             "consumeFromMinEnable": True,
-            "groupName": group,
+            "groupName": checked_group(group),
             "notifyConsumerIdsChangedEnable": True,
             "retryMaxTimes": 16,
             "retryQueueNums": 1,

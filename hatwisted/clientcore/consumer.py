@@ -26,7 +26,7 @@ from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
 from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
 from hatwisted.clientcore.membership import Membership
-from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.clientcore.message import ReceivedMessage, checked_group
 from hatwisted.clientcore.messagestream import Messages, MessageStream
 from hatwisted.clientcore.offsets import BrokerOffsets, LocalOffsets, OffsetStore
 from hatwisted.clientcore.options import ConsumerOptions
@@ -54,7 +54,7 @@ class Consumer:
     """A member of a group; reads nothing before it is started.
 
     - session: its identity among the brokers
-    - group: which
+    - group: its name; BadSetting if it can't be one
     - subscriptions: topic -> "*", "tag || tag" or Sql(...)
     - inner_producer: gives the producer for copies of failed messages
     - listener: the program's callback, None for `next_message`
@@ -70,9 +70,9 @@ class Consumer:
         listener: Listener | None,
         options: ConsumerOptions,
     ) -> None:
+        self.group = checked_group(group)
         if not subscriptions:
             raise BadSetting(f"group {group} has no subscription")
-        self.group = group
         self.orderly = options.orderly
         self._session = session
         # One after the other, a message is settled by itself.

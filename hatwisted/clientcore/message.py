@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hatwisted.clientcore.compression import decompress
-from hatwisted.clientcore.errors import BadAnswer, BadMessage
+from hatwisted.clientcore.errors import BadAnswer, BadMessage, BadSetting
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
@@ -42,8 +42,10 @@ DELIVERY_PROPERTIES: Final = frozenset(
         "__transactionId__",
     )
 )
-"""Properties of one delivery: a message that is sent again leaves them behind."""
-_TOPIC_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+"""Properties of one delivery: a message that is sent again goes without them."""
+MAX_GROUP_LENGTH: Final = 255
+"""Characters of a group's name: the limit of RocketMQ's clients."""
+_NAME_LETTERS: Final = frozenset("%|_-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,10 +124,23 @@ def checked_topic(topic: str) -> str:
     if (
         not isinstance(topic, str)
         or not 0 < len(topic) <= layout.MAX_TOPIC_LENGTH
-        or not _TOPIC_LETTERS.issuperset(topic)
+        or not _NAME_LETTERS.issuperset(topic)
     ):
         raise BadMessage(f"topic {topic!r}: 1 to 127 letters, digits and any of %|_- are allowed")
     return topic
+
+
+def checked_group(group: str) -> str:
+    """`group` if RocketMQ's clients take it as a name; BadSetting otherwise."""
+    if (
+        not isinstance(group, str)
+        or not 0 < len(group) <= MAX_GROUP_LENGTH
+        or not _NAME_LETTERS.issuperset(group)
+    ):
+        shown = group[:MAX_GROUP_LENGTH] if isinstance(group, str) else group
+        allowed = f"1 to {MAX_GROUP_LENGTH} letters, digits and any of %|_- are allowed"
+        raise BadSetting(f"group {shown!r}: {allowed}")
+    return group
 
 
 def checked_properties(properties: Mapping[str, str]) -> bytes:

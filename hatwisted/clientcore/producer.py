@@ -26,7 +26,7 @@ from hatwisted.clientcore.errors import (
     ProducerFull,
     Refused,
 )
-from hatwisted.clientcore.message import Message, UniqueKeys, checked_properties, checked_topic
+from hatwisted.clientcore.message import Message, UniqueKeys, checked_group, checked_properties, checked_topic
 from hatwisted.clientcore.options import ProducerOptions
 from hatwisted.clientcore.routes import writable_queues
 from hatwisted.clientcore.selection import BrokerFaults, RoundRobin, interleaved
@@ -60,12 +60,12 @@ class Producer:
     """One group's producer; nothing is sent before it is asked to.
 
     - session: its identity among the brokers
-    - group: which
+    - group: its name; BadSetting if it can't be one
     - options: how it sends
     """
 
     def __init__(self, session: Session, group: str, options: ProducerOptions) -> None:
-        self.group = group
+        self.group = checked_group(group)
         self.faults = BrokerFaults()
         self._session = session
         self._driver = session.driver

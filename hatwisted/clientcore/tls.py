@@ -1,7 +1,7 @@
 """How a client's connections are encrypted, and whom it trusts.
 
 A value, and the standard library's context for sockets; Twisted's is made in `hatwisted.tls`. RocketMQ's
-clients don't check a server's certificate by default; here it is checked unless `verify` says otherwise, and a
+clients don't verify a server's certificate by default; here it is verified unless `verify` says otherwise, and a
 refusal says which setting would accept it.
 """
 
@@ -33,7 +33,7 @@ class Tls:
     verify: Verify = "full"
 
     def context(self) -> ssl.SSLContext:
-        """What sockets are wrapped with; raises BadSetting, naming the file, if one can't be used."""
+        """The context to wrap sockets with. Raises BadSetting, naming the file, if one can't be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify == "full"
         context.verify_mode = ssl.CERT_NONE if self.verify == "none" else ssl.CERT_REQUIRED

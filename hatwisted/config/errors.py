@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: always one line, naming the place and what would be allowed."""
+"""What is wrong with a configuration: always one line, naming the place and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ class ConfigError(Exception):
 
 
 class SettingError(ConfigError):
-    """A well-formed value that this host can't give effect to; `key` is the setting, `str()` the reason
-    alone: whoever has the file adds the place."""
+    """A well-formed value that can't be used on this host; `key` is the setting, `str()` the reason
+    alone: the caller that has the file adds the place."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(reason)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 class Host(NamedTuple):
     """One machine.
 
-    - name: its own, and that of a broker on it unless the configuration says otherwise
+    - name: the host's, and that of a broker on it unless the configuration says otherwise
     - address: by which other hosts most likely reach it
     - home: the folder that stores and settings lie in
     """
@@ -19,7 +19,7 @@ class Host(NamedTuple):
     home: str
 
     def of_broker(self) -> dict[str, str]:
-        """Fields of a BrokerConfig that nobody has set."""
+        """Fields of a BrokerConfig that the configuration leaves unset."""
         return {
             "broker_name": self.name,
             "broker_ip1": self.address,
@@ -28,5 +28,5 @@ class Host(NamedTuple):
         }
 
     def of_name_server(self) -> dict[str, str]:
-        """Fields of a NamesrvConfig that nobody has set."""
+        """Fields of a NamesrvConfig that the configuration leaves unset."""
         return {"kv_config_path": join(self.home, "namesrv", "kvConfig.json")}

@@ -1,12 +1,12 @@
 r"""Java's `.properties` syntax, with the line of every entry.
 
 A line-oriented reader after java.util.Properties.load: ISO-8859-1 text; `#` or `!` as the first visible
-character makes a comment; a line that ends in an odd number of backslashes goes on in the next one, whose
+character makes a comment; a line that ends in an odd number of backslashes continues on the next one, whose
 leading blanks are dropped; the key ends at the first unescaped `=`, `:` or blank; `\t \n \r \f \uXXXX` are
 escapes and any other escaped character stands for itself. A repeated key: the last one wins.
 
-ISO-8859-1 and not UTF-8, because RocketMQ reads its files that way: a broker name in UTF-8 has to give the
-same (mangled) name here, or the two wouldn't meet in one group.
+ISO-8859-1 and not UTF-8, because RocketMQ reads its files that way: a broker name in UTF-8 has to become the
+same (mangled) name here, or the two wouldn't form one group.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def parse_properties(data: bytes, name: str) -> list[Entry]:
 
 
 def check_text(data: bytes, name: str) -> None:
-    """Refuse what no operator has typed: a file with NUL or other control bytes is a damaged or another one.
+    """Refuse what no operator has typed: a file with NUL or other control bytes is damaged, or a different file.
 
-    Java reads on, and makes a key or a path of it. Raises ConfigError with line and byte of the first one; `name`
-    as in `parse_properties`.
+    Java reads on and makes it part of a key or a path. Raises ConfigError with line and byte of the first
+    one; `name` as in `parse_properties`.
     """
     found = _CONTROL.search(data)
     if found is None:
@@ -60,13 +60,13 @@ def check_text(data: bytes, name: str) -> None:
 
 
 def format_property(key: str, value: str) -> str:
-    """`key=value` such that `parse_properties` gives the pair back."""
+    """`key=value`, escaped so that `parse_properties` returns the pair."""
     return f"{_escape(key, '=:#! ')}={_escape(value, '')}"
 
 
 def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
     """The file's bytes with these keys set: in the place of a key's last entry, or at the end. Everything else
-    stays as it is, but for entries that were overridden by a later one of the same key."""
+    stays as it is, except entries that a later one of the same key overrides."""
     lines = _LINE_END.split(data.decode(ENCODING).rstrip("\r\n"))
     missing = dict(changes)
     for entry in reversed(parse_properties(data, "")):
@@ -93,7 +93,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
                 continue
             start = number
         if _ends_in_open_backslash(line):
-            # What is empty so far is no entry yet: the next line may still be a comment.
+            # While it is empty it isn't an entry yet: the next line may still be a comment.
             pieces += [line[:-1]] if pieces or len(line) > 1 else []
         else:
             yield start, "".join([*pieces, line])

@@ -2,7 +2,7 @@
 
 What is changed takes effect where there is a listener, the rest after a restart: all changes go into the
 file, each in the place of the line it replaces, so that comments and order stay. RocketMQ rewrites the file
-with all its keys, and ignores values that it can't read; here those are refused.
+with all its keys and ignores values that it can't parse; here those are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REQUEST = "request"
 
 
 class Derived(Generic[T]):
-    """Options of one part, asked for by calling it. They are made at each change, not at each call."""
+    """Options of one part: calling it returns them. They are computed at each change, not at each call."""
 
     def __init__(self, make: Callable[[Any], T], config: msgspec.Struct) -> None:
         self._make = make
@@ -39,7 +39,7 @@ class Derived(Generic[T]):
 
 
 class LiveConfig(Generic[C]):
-    """`config`: the values that hold, or will with the next start."""
+    """`config`: the values in effect, or that will be after a restart."""
 
     def __init__(self, config: C) -> None:
         self.config = config
@@ -52,7 +52,7 @@ class LiveConfig(Generic[C]):
         self._listeners.append(listener)
 
     def derived(self, make: Callable[[C], T]) -> Derived[T]:
-        """What `make` makes of the configuration, up to date with every change."""
+        """What `make` computes from the configuration, kept up to date with every change."""
         derived: Derived[T] = Derived(make, self.config)
         self._listeners.append(derived.follow)
         return derived
@@ -66,11 +66,16 @@ class LiveConfig(Generic[C]):
         check_text(data, REQUEST)
         return {entry.key: entry.value for entry in parse_properties(data, REQUEST)}
 
+    def asked(self, data: bytes) -> dict[str, str | None]:
+        """The present values of the keys of a request, as `text` shows them. Raises ConfigError."""
+        now = self.parse(self.text())
+        return {key: now.get(key) for key in self.parse(data)}
+
     def update(
         self, changes: dict[str, str], check: Callable[[C], object] = lambda config: None
     ) -> list[str]:
         """Take over all of `changes`, or nothing: ConfigError if a value is wrong, or if `check(config)` raises
-        it because they don't go together. Returns the keys that have no effect here, which RocketMQ accepts as
+        it because they contradict each other. Returns the keys that have no effect here, which RocketMQ accepts as
         well."""
         fields = {field.encode_name: field for field in schema_fields(type(self.config))}
         values, ignored = {}, []
@@ -92,7 +97,7 @@ class LiveConfig(Generic[C]):
         return ignored
 
     def take_file(self, data: bytes) -> None:
-        """The file as it is, for `file_bytes` to keep what isn't changed."""
+        """Take over the file's content, so that `file_bytes` keeps what isn't changed."""
         self._file = data
 
     def file_bytes(self) -> bytes:

@@ -1,9 +1,9 @@
-"""From a file and overrides to a checked configuration, with warnings that are worth an operator's time.
+"""From a file and overrides to a checked configuration, with the warnings an operator should see.
 
 The file is RocketMQ's own; `--set key=value` overrides come from the command line, name servers and RocketMQ's
-home from the environment if nothing else says. Errors name the file and line of the entry they are about. Unknown
+home from the environment if neither sets them. Errors name the file and line of the entry they are about. Unknown
 keys (RocketMQ ignores them) become one warning with the nearest known name each, because a misspelt key is a
-setting that silently doesn't hold.
+setting that silently has no effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ C = TypeVar("C", bound=msgspec.Struct)
 # How alike two keys must be to suggest one for the other: "brokerRol" and "brokerRole", not "foo" and "flow".
 SIMILARITY = 0.7
 
-# Stand in for the line of an entry that is in no file.
+# Shown in place of file and line for an entry that comes from no file.
 OVERRIDE = 0
 ENVIRONMENT = -1
 VARIABLES = {"NAMESRV_ADDR": "namesrvAddr", "ROCKETMQ_HOME": "rocketmqHome"}
@@ -45,7 +45,7 @@ PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
 
 
 class Source(NamedTuple):
-    """The effective text of every key that was given, and where from. `name`: the file, or what stands for
+    """The effective text of every key that was given, and its origin. `name`: the file, or what stands for
     it."""
 
     name: str
@@ -79,7 +79,7 @@ def load_broker_config(
     - path: the file; None: defaults alone
     - overrides: `key=value`
     - host: the machine that the broker will run on
-    - environ: the environment's NAMESRV_ADDR and ROCKETMQ_HOME count where nothing else says
+    - environ: the environment; its NAMESRV_ADDR and ROCKETMQ_HOME count where nothing else is set
 
     Raises ConfigError: file not readable, wrong value, malformed override.
     """
@@ -94,7 +94,7 @@ def load_broker_config(
 
 
 def with_path(loaded: Loaded[BrokerConfig], path: str | None) -> Loaded[BrokerConfig]:
-    """The same, to be changed at run time in the file it came from, unless it names another."""
+    """The same, with run-time changes going into the file it came from, unless it names another."""
     config, warnings, source = loaded
     if path is not None and config.broker_config_path is None:
         config = msgspec.structs.replace(config, broker_config_path=os.path.abspath(path))
@@ -107,8 +107,8 @@ def load_namesrv_config(
     """The same for a name server.
 
     - path: of the file; None: defaults
-    - overrides: "key=value", which count more than the file
-    - host: what it learns of the host
+    - overrides: "key=value", which take precedence over the file
+    - host: the machine it will run on
     """
     return _load(NamesrvConfig, host.of_name_server(), UNUSED_NAMESRV_KEYS, read_source(path, overrides))
 
@@ -180,7 +180,7 @@ def _rename_former_keys(source: Source) -> list[str]:
 
 @cache
 def schema_fields(schema: type) -> tuple[FieldInfo, ...]:
-    """A schema's keys. Kept: msgspec evaluates all of the class's annotations anew for each question."""
+    """A schema's keys. Kept: msgspec would evaluate all of the class's annotations again at each call."""
     return msgspec.structs.fields(schema)
 
 

@@ -1,10 +1,15 @@
-"""What a configuration asks for and doesn't get: a server started with it would be open against its owner's will,
-so it doesn't start, unless that is allowed."""
+"""How open a configuration leaves a server.
+
+What it asks for and doesn't get: such a server would be open against its owner's will, so it doesn't start, unless
+that is allowed. What it doesn't ask for, while the server can be reached from elsewhere: that is worth a warning.
+"""
 
 from __future__ import annotations
 
 from hatwisted.config.load import Source
 from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.wire.networks import plain_address
 
 
 def missing_protection(source: Source) -> list[str]:
@@ -14,3 +19,38 @@ def missing_protection(source: Source) -> list[str]:
         for key, entry in source.entries.items()
         if key in PROTECTION_KEYS and entry.value.strip().lower() not in PROTECTION_KEYS[key].harmless
     ]
+
+
+def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
+    """What an operator should know of a server that other hosts reach and that lets everybody in; None if it's not
+    one."""
+    if _is_loopback(config.bind_address):
+        return None
+    if isinstance(config, BrokerConfig):
+        if config.listen_allow_list is not None or config.acl_enable:
+            return _open_to_slaves(config)
+        advice = "set listenAllowList or aclEnable, and haAllowList"
+    elif config.listen_allow_list is not None:
+        return None
+    else:
+        advice = "set listenAllowList"
+    return (
+        f"everybody who reaches {config.bind_address}:{config.listen_port} is served: {advice}, or "
+        "bindAddress=127.0.0.1"
+    )
+
+
+def _open_to_slaves(config: BrokerConfig) -> str | None:
+    if config.ha_allow_list is not None:
+        return None
+    return (
+        f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a slave "
+        "is: set haAllowList"
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return plain_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"

@@ -1,7 +1,7 @@
 """Keys that RocketMQ 4.9.7 reads and that have no effect here: a running broker's file must start unchanged.
 
-They are accepted without a word (most tune thread pools of a JVM, or limits that are constants here), except
-where leaving a key out would surprise its owner: those are warned of, or refused when the data itself would be
+They are accepted silently (most tune thread pools of a JVM, or limits that are constants here), except
+where ignoring a key would surprise its owner: those get a warning, or are refused if data would be
 misread.
 
 The lists are the setters of the classes named, the only thing RocketMQ matches keys against.
@@ -43,7 +43,7 @@ UNUSED_BROKER_KEYS = frozenset(
     rejectTransactionMessage replyThreadPoolQueueCapacity rmqAddressServerDomain rmqAddressServerSubGroup
     scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     sendMessageThreadPoolNums sendThreadPoolQueueCapacity serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverCallbackExecutorThreads serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads
     startAcceptSendRequestTimeStamp storePathDLedgerCommitLog storeReplyMessageEnable traceOn
     transferMsgByHeap
@@ -57,14 +57,14 @@ FORMER_BROKER_KEYS = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
 }
-"""Keys as older versions of RocketMQ spelt them, and as many files and documents still have them. 4.9.7 ignores
-them in silence, and lays a store out with its default sizes."""
+"""Keys as older versions of RocketMQ spelt them, and as many files and documents still have them. 4.9.7 silently
+ignores them, and lays a store out with its default sizes."""
 
 # NamesrvConfig, NettyServerConfig.
 UNUSED_NAMESRV_KEYS = frozenset(
     """
     clusterTest productEnvName rocketmqHome serverAsyncSemaphoreValue
-    serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue
+    serverCallbackExecutorThreads serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads useEpollNativeSelector
     writeBufferHighWaterMark writeBufferLowWaterMark
     """.split()
@@ -89,11 +89,12 @@ PROTECTION_KEYS = {
         "not the accounts of 5.x, but those of aclEnable are understood"
     ),
 }
-"""They ask for what isn't given here; `tls.` are RocketMQ's -D names, the last two 5.x's. See `protection`."""
+"""They ask for protection that isn't implemented; `tls.` are RocketMQ's -D names, the last two 5.x's. See
+`protection`."""
 
 
 class UnsupportedKey(NamedTuple):
-    """What it means here that a key is set: `refuse` where starting would misread data."""
+    """What setting a key means here. refuse: starting would misread data."""
 
     text: str
     refuse: bool = False

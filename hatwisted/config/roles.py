@@ -1,8 +1,8 @@
-"""What only a whole configuration shows: does it fit the role, and do its values agree?
+"""Checks of a whole configuration: does it fit the role, and do its values agree?
 
 A broker's file doesn't say which program will read it. RocketMQ has one program for both roles; here
-`hamaster` and `haslave` each take only their own, because a slave started as a master would begin a second
-history.
+`hamaster` and `haslave` each take only their own, because a slave started as a master would start a diverging
+log.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def as_master(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
 
 
 def slave_without_file(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
-    """A configuration that no file gives, as `haslave` means it: role and id follow from the command. One that
-    says otherwise (`--set brokerRole=...`) is left for `as_slave` to refuse."""
+    """A configuration without a file, as `haslave` takes it: role and id follow from the command. One that
+    contradicts it (`--set brokerRole=...`) is left for `as_slave` to refuse."""
     config, warnings, source = loaded
     if "brokerRole" not in source.entries:
         config = msgspec.structs.replace(config, broker_role=BrokerRole.SLAVE)

@@ -1,7 +1,7 @@
 """The configuration of a broker and of a name server: every key with an effect, its default and its range.
 
-One field per key: `haSendHeartbeatInterval` in a file is `ha_send_heartbeat_interval` here (the few keys that
-don't follow from each other are named). Names and defaults are those of RocketMQ 4.9.7's BrokerConfig,
+One field per key: `haSendHeartbeatInterval` in a file is `ha_send_heartbeat_interval` here (the few keys whose
+names differ otherwise are given). Names and defaults are those of RocketMQ 4.9.7's BrokerConfig,
 MessageStoreConfig, NettyServerConfig, NettyClientConfig and NamesrvConfig, where no other origin is noted.
 Units: times in ms, sizes in bytes, `file_reserved_time` in hours, ratios in percent.
 
@@ -25,6 +25,7 @@ from hatwisted.config.values import (
     HOURS,
     LONG_MAX,
     MILLISECONDS,
+    NETWORKS,
     PATH,
     PORT,
     Choice,
@@ -53,13 +54,14 @@ class FlushDiskType(Enum):
     SYNC_FLUSH = "SYNC_FLUSH"
 
 
-# The kinds that many fields share; the rule beside the type reads the text.
+# The kinds that many fields share: a type, and the rule that parses its text.
 Port = Annotated[int, PORT]
 Milliseconds = Annotated[int, MILLISECONDS]
 Bytes = Annotated[int, BYTES]
 Count = Annotated[int, COUNT]
 Bool = Annotated[bool, Flag()]
 Name = Annotated[str, Text()]
+NetworkList = Annotated[str | None, Optional(NETWORKS)]
 Path = Annotated[str, PATH]
 
 # A RocketMQ slave holds header and body of a frame in 4 MiB; a longer one never completes (B26).
@@ -71,21 +73,21 @@ BROKER_PORT = Whole(3, 65534)
 # Tests and small installations use files far below the default of 1 GiB; below this no message fits.
 LOG_FILE_SIZE = Whole(1024, unit="bytes")
 
-# Bytes of a record besides body, topic and properties, and what must stay free for the blank after it.
+# Bytes of a record in addition to body, topic and properties, and what must stay free for the blank after it.
 RECORD_OVERHEAD = 91 + 8
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A broker's effective configuration, master or slave."""
 
-    # -- who and where
+    # -- names and addresses
     broker_cluster_name: Name = "DefaultCluster"
     broker_name: Name = "DEFAULT_BROKER"
-    """The host's name if it is read from a file; so are addresses and folder, see `host`."""
+    """The host's name if the file doesn't say; likewise addresses and folder, see `host`."""
     broker_id: Annotated[int, Whole(-LONG_MAX - 1, LONG_MAX)] = 0
     broker_role: Annotated[BrokerRole, Choice(BrokerRole)] = BrokerRole.ASYNC_MASTER
     broker_config_path: Annotated[str | None, Optional(PATH)] = None
-    """RocketMQ 5.x: the file that changes at run time go into; the one of `--conf` if there is one."""
+    """RocketMQ 5.x: the file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     broker_permission: Annotated[int, Whole(0, 7)] = 6
     broker_ip1: Name = msgspec.field(name="brokerIP1", default="127.0.0.1")
     """Address in routes and, as storeHost, in every record."""
@@ -96,31 +98,39 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listen_port: Annotated[int, BROKER_PORT] = 10911
     namesrv_addr: Annotated[str | None, Optional(HOST_PORT_LIST)] = None
     """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
+    listen_allow_list: NetworkList = None
+    """Ours: networks from where clients may connect; everywhere if the file doesn't say."""
+    admin_allow_list: NetworkList = None
+    """Ours: networks from where the broker may be changed. If the file doesn't say: with accounts from everywhere,
+    else from its own host alone."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: connections of one address, all ports together; half of what there may be if the file doesn't say."""
 
     # -- accounts
     acl_enable: Bool = False
-    """Let in only those whom an account of ACL 1.0 allows what they ask for."""
+    """Serve only requests that an account of ACL 1.0 allows."""
     rocketmq_home: Annotated[str | None, Optional(PATH)] = None
     """The folder in which RocketMQ's `conf/` lies; the environment's ROCKETMQ_HOME if the file doesn't say."""
     acl_plain_file: Annotated[str | None, Optional(PATH)] = None
     """Ours: the file of accounts, RocketMQ's `-Drocketmq.acl.plain.file`; `conf/plain_acl.yml` in `rocketmqHome`
-    if the file doesn't say. More files may be in the folder `acl` beside it."""
+    if the file doesn't say. There may be more files in the folder `acl` next to it."""
 
     credentials_file: Annotated[str | None, Optional(PATH)] = None
-    """Ours: the account with which this broker asks others (a slave its master), as in RocketMQ's tools.yml."""
+    """Ours: the account that this broker uses towards others (a slave towards its master), as in RocketMQ's
+    tools.yml."""
 
     # -- registration and topics
     register_name_server_period: Milliseconds = 30000
     register_broker_timeout_mills: Milliseconds = 6000
     compressed_register: Bool = False
     force_register: Bool = True
-    """Register in full every time; `false` asks first whether anything has changed."""
+    """Always register in full; with `false`, name servers are asked first whether anything has changed."""
     embedded_namesrv: Bool = True
-    """Ours: a master without `namesrv_addr` brings its own name server."""
+    """Ours: a master without `namesrv_addr` starts its own name server."""
     embedded_namesrv_port: Annotated[int | None, Optional(PORT)] = None
     """Ours: 9876 if that is free, else any, if the file doesn't say."""
     vip_listen_enable: Bool = True
-    """Ours: listen on `vip_listen_port` too. RocketMQ's slaves get their topics there, and clients up to 4.4
+    """Ours: listen on `vip_listen_port` too. RocketMQ's slaves fetch topics from it, and clients up to 4.4
     send to it."""
     auto_create_topic_enable: Bool = True
     default_topic_queue_nums: Annotated[int, Whole(1)] = 8
@@ -133,9 +143,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     # -- SQL92 filters
     enable_property_filter: Bool = False
     filter_support_retry: Bool = False
-    """Filter what was sent back to its group again, by the filter of the topic it came from."""
+    """Filter retries too, by the filter of the topic that they came from."""
     filter_data_clean_time_span: Milliseconds = 24 * 3600 * 1000
-    """How long the filters of a departed group are kept."""
+    """How long the filters of a group without members are kept."""
 
     # -- requests
     long_polling_enable: Bool = True
@@ -185,6 +195,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None
+    ha_allow_list: NetworkList = None
+    """Ours: networks from where slaves may connect; from everywhere if the file doesn't say."""
     ha_send_heartbeat_interval: Milliseconds = 5000
     ha_housekeeping_interval: Milliseconds = 20000
     ha_transfer_batch_size: Annotated[int, Whole(1, MAX_TRANSFER_BATCH, "bytes")] = 32768
@@ -193,9 +205,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a put waits for slaves; `sync_flush_timeout` if the file doesn't say (B75): see
     `slave_wait`."""
     slave_sync_first_delay: Milliseconds = 3000
-    """Ours: from a slave's start to its first look at its master's tables. RocketMQ's constant."""
+    """Ours: from a slave's start to its first copy of its master's tables. RocketMQ's constant."""
     slave_sync_interval: Milliseconds = 10000
-    """Ours: between two looks at them. RocketMQ's constant of 4.x; documents of older versions say 60 s."""
+    """Ours: between two copies. RocketMQ's constant of 4.x; documents of older versions say 60 s."""
     ha_first_sync: Annotated[HaFirstSync, Choice(HaFirstSync)] = HaFirstSync.LAST_FILE
     """Ours."""
     ha_ack: Annotated[HaAck, Choice(HaAck)] = HaAck.RECEIVED
@@ -203,14 +215,15 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ha_audit_rate: Count = 2 * 1024 * 1024
     """Ours: bytes a second of its log that a slave compares with its master's; 0: none."""
     in_sync_replicas: Annotated[int | None, Optional(Whole(1))] = None
-    """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, the meaning of
-    4.x, and not 5.x's default of 1, with which SYNC_MASTER waits for no slave: see `copies_to_wait_for`."""
+    """RocketMQ 5.x: copies, the master's included, that a SYNC_MASTER waits for. Not set: two, as in 4.x,
+    and not 5.x's default of 1, with which a SYNC_MASTER waits for no slave: see `copies_to_wait_for`."""
     min_in_sync_replicas: Annotated[int, Whole(1)] = 1
     """RocketMQ 5.x: with fewer copies in sync, the master's included, a put is refused before the append."""
     ha_max_gap_not_in_sync: Bytes = 256 * 1024 * 1024
     """RocketMQ 5.x: a slave further behind than this isn't in sync."""
 
     # -- sockets (0 leaves a buffer to the kernel)
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
@@ -219,7 +232,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def ha_listen_port(self) -> int:
-        """Always the port after `listen_port`, whatever a file says (B15)."""
+        """Always the port after `listen_port`, whatever the file says (B15)."""
         return self.listen_port + 1
 
     @property
@@ -258,8 +271,15 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     listen_port: Port = 9876
     kv_config_path: Path = "namesrv/kvConfig.json"
     config_store_path: Annotated[str | None, Optional(PATH)] = None
-    """Where changes made while it runs are written; the file it was started with if that doesn't say."""
+    """The file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     order_message_enable: Bool = False
+    listen_allow_list: NetworkList = None
+    """Ours: as a broker's."""
+    admin_allow_list: NetworkList = None
+    """Ours: as a broker's."""
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: as a broker's."""
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0

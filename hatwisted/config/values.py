@@ -1,10 +1,10 @@
-"""What a configuration value may be: one small rule per kind, beside the types of `schema`'s fields.
+"""What a configuration value may be: one small rule per kind, attached to the types of `schema`'s fields.
 
 A rule turns text into a value or raises ValueError with what is wrong; `allowed` completes the sentence for
-the operator. RocketMQ itself ignores a value that it can't read and goes on with its default; a typing
-mistake in `brokerRole` then silently runs an ASYNC_MASTER, so here it stops the start.
+the operator. RocketMQ itself ignores a value that it can't parse and uses its default; a typo
+in `brokerRole` then silently runs an ASYNC_MASTER, so here it prevents the start.
 
-Rejected: msgspec's own constraints. They would do the checks, but speak of `$.path` and JSON types.
+Rejected: msgspec's own constraints. They would do the checks, but their errors speak of `$.path` and JSON types.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from hatwisted.wire.networks import is_network_list
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -24,7 +26,7 @@ class Rule(Protocol):
 
     @property
     def allowed(self) -> str:
-        """What would be accepted, for an error message."""
+        """What is accepted, for an error message."""
 
     def parse(self, text: str) -> object:
         """The value; raises ValueError saying what is wrong with `text`."""
@@ -98,7 +100,7 @@ class Text(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Text of a given form; blanks around it don't count."""
+    """Text of a given form; surrounding blanks are ignored."""
 
     allowed: str
     accepts: Callable[[str], bool]
@@ -119,7 +121,7 @@ class Path(Checked):
 
 
 class Optional(NamedTuple):
-    """As `rule`, and an empty value means that the key isn't set."""
+    """As `rule`, except that an empty value means the key isn't set."""
 
     rule: Rule
 
@@ -161,6 +163,9 @@ def is_one_path(text: str) -> bool:
 
 HOST_PORT = Checked("host:port", is_host_port)
 HOST_PORT_LIST = Checked("host:port, several separated by ';'", is_host_port_list)
+NETWORKS = Checked(
+    "networks such as 10.1.0.0/16, single addresses, or * for everybody, separated by ';'", is_network_list
+)
 HOURS = Checked("hours from 00 to 23, several separated by ';'", is_hour_list)
 DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single spaces", is_delay_levels)
 PATH = Path("one folder (several, separated by commas, are not supported)", is_one_path)

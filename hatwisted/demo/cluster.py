@@ -1,10 +1,10 @@
 """Name server, SYNC master and slave as twistd processes on the loopback, their stores under one folder.
 
-Each process is known by its own pid and ended by it: SIGTERM first, SIGKILL when it takes too long. If
+Each process is stopped by its own pid: SIGTERM first, SIGKILL if that takes too long. If
 this process dies without a chance to do that, the kernel ends them (with util-linux's setpriv).
 
 The folder is emptied at the start, so that what is compared at the end is what this run sent; a lock beside
-it keeps a second run from emptying it under the first.
+it keeps a second run from emptying it while the first runs.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Cluster:
             "brokerIP2": LOOPBACK,
             "namesrvAddr": self.namesrv,
             "storePathRootDir": self.store(name),
-            # Sends must not fail for a disk that is fuller than RocketMQ's default watermark likes.
+            # Sends must not fail because the disk is fuller than RocketMQ's default watermark.
             "diskMaxUsedSpaceRatio": 95,
             **STORE_SIZES,
         }
@@ -241,7 +241,7 @@ def _namesrv_conf(folder: str) -> dict[str, object]:
 
 
 def dies_with_us() -> list[str]:
-    """What to put before a command, so that it ends when this process does, however that ends."""
+    """The prefix of a command that ends with this process, however this one ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 

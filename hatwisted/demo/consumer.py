@@ -1,8 +1,8 @@
 """Reads the messages back from the slave, queue by queue, and compares each with what was sent.
 
 Pulls carry their own subscription, as those of a pull consumer do, so no heartbeat is needed. A slave learns
-of a new topic by copying its master's table, a moment after the topic was created: until then it answers that the
-topic doesn't exist, which is waited for.
+of a new topic by copying its master's table, a moment after the topic was created: while it answers that the topic
+doesn't exist, the pull is repeated.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ NOT_YET = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.PULL_NOT_FOUND, ResponseCo
 
 
 class ReadBackError(Exception):
-    """The slave doesn't give back what was stored; `str()` is one line."""
+    """The slave doesn't return what was stored; `str()` is one line."""
 
 
 class Consumer:
     """Reads from one broker. `read` counts messages that came back as they were sent.
 
-    - cluster: where to
+    - cluster: the link to its brokers
     - reactor: the process's
     - broker: its "host:port"
     """
@@ -92,7 +92,7 @@ class Consumer:
                 continue
             if zlib.crc32(record.body) != checksums[record.queue_offset]:
                 raise ReadBackError(
-                    f"{topic} queue {queue} offset {record.queue_offset}: another body came back"
+                    f"{topic} queue {queue} offset {record.queue_offset}: the body differs from what was sent"
                 )
             self.read += 1
         return following

@@ -1,11 +1,11 @@
 """What is sent through the demo: the lines of a text or NDJSON file, or the messages of a RocketMQ store.
 
-Everything is read as it is needed: an input may be larger than memory. `position` of `total` bytes have
-been read, for a progress bar.
+Everything is read as it is needed: an input may be larger than memory. For a progress bar, `position` of `total`
+bytes have been read.
 
-A store's records aren't copied, its messages are sent again as their producers did: without what a broker
+A store's records aren't copied: its messages are sent as their producers sent them, without what a broker
 adds to a message, and without the records that a broker keeps for itself (delayed and half messages, which
-are in the store a second time once they were delivered).
+are stored a second time when they are delivered).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEY_FIELDS = ("key", "id", "_id")
 LEFT_OUT = layout.BROKERS_PROPERTIES | {layout.PROPERTY_WAIT, layout.PROPERTY_DELAY}
 BROKERS_OWN_TOPICS = frozenset((layout.SCHEDULE_TOPIC, layout.HALF_TOPIC, layout.OP_HALF_TOPIC))
 
-# What a producer may say in the sysFlag; hosts and transactions are the broker's business.
+# The bits of sysFlag that a producer sets; those of hosts and transactions are the broker's.
 PRODUCERS_SYS_FLAG = layout.SYS_COMPRESSED | layout.SYS_MULTI_TAG | layout.SYS_COMPRESSION_MASK
 
 
@@ -69,7 +69,7 @@ def open_source(path: str) -> Source:
     if os.path.isdir(commit_log):
         return StoreSource(path, commit_log)
     if os.path.isdir(path):
-        raise InputError(f"{path}: no RocketMQ store (it has no folder commitlog)")
+        raise InputError(f"{path} is not a RocketMQ store (it has no commitlog folder)")
     try:
         return LineSource(path)
     except OSError as error:
@@ -159,7 +159,7 @@ def _line_properties(body: bytes) -> bytes:
     except ValueError:
         return b""
     key = next((str(value[name]) for name in KEY_FIELDS if value.get(name) not in (None, "")), "")
-    # Keys are separated by blanks, properties by control characters: a key with either isn't one.
+    # Keys are separated by blanks, properties by control characters: text that contains either can't be a key.
     return encode_properties({layout.PROPERTY_KEYS: key}) if re.fullmatch(r"[!-~]{1,200}", key) else b""
 
 

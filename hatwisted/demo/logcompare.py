@@ -21,7 +21,7 @@ class Comparison(NamedTuple):
 
 
 def compare_logs(one: str, other: str, end: int) -> Comparison:
-    """Compare two commit log folders from the first's beginning on. A file that one of them lacks differs at its
+    """Compare two commit log folders from the start of the first. A file that one of them lacks differs at its
     first byte.
 
     - one, other: the folders

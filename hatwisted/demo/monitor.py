@@ -1,4 +1,4 @@
-"""What the two brokers say about themselves, asked twice a second."""
+"""The figures of the two brokers, asked for while the demo runs."""
 
 from __future__ import annotations
 

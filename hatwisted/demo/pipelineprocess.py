@@ -1,4 +1,5 @@
-"""The process of `pipelinework.py`, seen from the demo: started early, made to begin, listened to."""
+"""The process of `pipelinework.py`, as the demo sees it: spawned early, told to begin once the stores are at
+rest, its output read."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from hatwisted.demo.screen import Screen
 
 INSTALL = "pip install 'hatwisted[pipeline]'"
 NEEDED = ("pyspark", "pyarrow", "deltalake", "matplotlib")
-LONGEST_LINE = 64 * 1024  # bytes of a line that the process tells; one of ours has some hundred
+LONGEST_LINE = 64 * 1024  # bytes of a line of its output; ours have a few hundred
 
 
 def missing_packages() -> list[str]:
-    """What of the extra `pipeline` isn't installed."""
+    """Packages of the extra `pipeline` that aren't installed."""
     return [name for name in NEEDED if find_spec(name) is None]
 
 
@@ -48,7 +49,7 @@ class PipelineProcess(ProcessProtocol):
         """Fires when the work is done; fails with DemoError if it failed, or found the copies to differ."""
 
     def spawn(self, master: str, slave: str) -> None:
-        """Start it; the stores' folders needn't be there yet."""
+        """Start it; the stores' folders needn't exist yet."""
         command = [
             *dies_with_us(),
             sys.executable,
@@ -63,7 +64,7 @@ class PipelineProcess(ProcessProtocol):
             self._process = self._reactor.spawnProcess(self, command[0], command, env=None, childFDs=files)
 
     def begin(self) -> None:
-        """The stores are still: land, audit, report."""
+        """The stores don't change any more: land, audit, report."""
         self._begun = True
         if self._process is not None:
             self._process.writeToChild(0, b"\n")
@@ -84,7 +85,7 @@ class PipelineProcess(ProcessProtocol):
         try:
             event = json.loads(line)
         except ValueError:
-            return  # Java's own
+            return  # a line of Java's
         if "failed" in event:
             self._failure = event["failed"]
         elif "done" in event:

@@ -1,8 +1,9 @@
-"""What the demo does with Spark, a process of its own: land the slave's log, audit the copies, write the report.
+"""What the demo does with Spark, in a process of its own: land the slave's log, audit the copies, write the
+report.
 
-Twisted's reactor and Spark's driver both want the process for themselves, so this is started beside the demo
-(`pipelineprocess.py`). It starts Spark at once, which takes seconds, and the work when a line comes on standard
-input: the stores are still then. What there is to report goes to standard output, a JSON object a line.
+Twisted's reactor and Spark's driver each want a process to themselves, so this one is started by the demo
+(`pipelineprocess.py`). It starts Spark at once, which takes seconds, and the work when a line arrives on standard
+input: by then the stores are at rest. Its reports go to standard output, one JSON object a line.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _work(master: str, slave: str, out: Path, tell: Tell) -> int:
 
     tell(doing="Spark starts")
     spark = spark_session("local[2]", "hatwisted demo")
-    # So much data needs no more; each would cost some milliseconds in every job.
+    # The demo's data needs no more; each partition would cost some milliseconds in every job.
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     sys.stdin.readline()
     tell(doing="landing the slave's log as a Delta table")

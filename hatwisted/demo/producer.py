@@ -39,7 +39,7 @@ class Producer:
     reason."""
 
     def __init__(self, cluster: Cluster) -> None:
-        # Tried once: a second copy of a message would pass for one too many.
+        # Tried once: a message that a retry stored twice would count as one too many.
         self._producer = cluster.producer(GROUP, timeout=SEND_TIMEOUT, retries=0, max_in_flight=IN_FLIGHT)
         self.statuses: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
@@ -47,7 +47,7 @@ class Producer:
 
     @property
     def answered(self) -> int:
-        """Messages whose fate is known."""
+        """Messages whose outcome is known."""
         return self.statuses.total() + self.refusals.total()
 
     async def send_all(self, messages: Iterable[Message]) -> None:
@@ -73,7 +73,7 @@ class Producer:
 
 
 def _request(group: Sequence[Message]) -> Outgoing:
-    """As they are: inputs bring properties and compressed bodies of their own."""
+    """As they are: inputs may have properties and compressed bodies of their own."""
     first, batch = group[0], len(group) > 1
     entries = ((each.flag, each.body, each.properties) for each in group)
     return Outgoing(

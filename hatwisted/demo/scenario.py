@@ -2,8 +2,8 @@
 with Spark, stay or stop.
 
 The result is the process's exit status: 0 if every message was stored, the logs are equal, every message came
-back from the slave as it was sent, and the audit found no difference. Where the data pipeline isn't installed
-its part is left out, which is said and no failure.
+back from the slave as it was sent, and the audit found no difference. Where the data pipeline isn't installed,
+its part is left out with a notice, and that isn't a failure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CATCH_UP_LIMIT = 60.0  # s without progress of a slave that still lags when ever
 POLL = 0.1  # s between two looks at a condition
 BROKER_IDS = (0, 1)  # master, slave
 
-# The user's or a process's doing, reported in one line; anything else is a bug and shown in full.
+# Errors of the input or of a process, reported in one line; anything else is a bug and shown in full.
 EXPECTED = (
     DemoError,
     InputError,
@@ -52,7 +52,7 @@ EXPECTED = (
 
 
 class Scenario:
-    """One run. `status` is the exit status so far: 1 until everything was found right.
+    """One run. `status` is the exit status so far: 1 until every check has passed.
 
     - reactor: the process's
     - cluster: the servers
@@ -81,7 +81,7 @@ class Scenario:
         self.status = 1
 
     def start(self) -> None:
-        """Begin; stops the reactor itself if it isn't to wait for Ctrl-C."""
+        """Begin; stops the reactor by itself unless the run is to wait for Ctrl-C."""
         self._reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         maybeDeferred(self._run).addCallbacks(self._succeeded, self._failed).addBoth(self._settled)
 
@@ -94,7 +94,7 @@ class Scenario:
         yield Deferred.fromCoroutine(self._producer.send_all(self._source))
         seconds = time.monotonic() - begun
         if not self._producer.answered:
-            raise DemoError(f"{self._source.name}: no message in it, so there's nothing to check")
+            raise DemoError(f"{self._source.name} contains no message, so there's nothing to check")
         yield self._caught_up()
         self._end_live()
         self._screen.step(f"sent {self._source.name}: {messages(self._producer.answered)} in {seconds:.2f} s")
@@ -102,7 +102,7 @@ class Scenario:
             raise DemoError(
                 "refused: " + "; ".join(f"{n} x {why}" for why, n in self._producer.refusals.items())
             )
-        # Spark starts while the slave is read, which waits for its topics mostly.
+        # Spark starts while messages are read from the slave, which mostly waits for its topics.
         self._start_pipeline()
         yield self._compare_logs()
         yield self._read_back()
@@ -180,7 +180,7 @@ class Scenario:
         self._pipeline.spawn(self._cluster.store("master"), self._cluster.store("slave"))
 
     def _remember_failure(self, failure: Failure) -> None:
-        """Told when it's waited for."""
+        """Kept until it is waited for."""
         self._pipeline_failure = failure
 
     @inlineCallbacks

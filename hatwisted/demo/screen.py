@@ -35,7 +35,7 @@ class Screen:
         self._bar = self._progress.add_task("input", total=None, start=False, visible=False, sent="")
 
     def step(self, text: str) -> None:
-        """Something was done."""
+        """A step that is done."""
         self._print("✓ ", "green", text)
 
     def note(self, text: str) -> None:
@@ -47,7 +47,7 @@ class Screen:
         self._print("✗ ", "red", text)
 
     def doing(self, text: str | None) -> None:
-        """What goes on, below the lines while it does; None: nothing any more. Only on a terminal."""
+        """What is going on, shown below the lines for as long as it does; None: nothing. Only on a terminal."""
         if text is None:
             if self._status is not None:
                 self._status.stop()
@@ -79,7 +79,7 @@ class Screen:
             self._live.update(Group(self._progress, figures_table(figures, statuses)), refresh=True)
 
     def end(self) -> None:
-        """Leave the last state standing."""
+        """Stop redrawing and leave the last state on the screen."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -71,6 +71,9 @@ class LinkOwner(Shape):
     def proved(self) -> None:
         """The master's log holds what ours ends with."""
 
+    def fitted(self) -> None:
+        """The link `fits` from now on."""
+
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
         """The link has to be given up.
 
@@ -131,6 +134,11 @@ class HAClient(Protocol):
         """Has a frame of this link been taken, and was nothing of our log left to compare?"""
         return self._overlap is None and self.frame_check is not None and self.frame_check.accepted
 
+    @property
+    def fits(self) -> bool:
+        """Is nothing of our log left to compare with what the master has?"""
+        return self.plan is not None and self._overlap is None and not self.failed
+
     # -- life ----------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
@@ -151,6 +159,8 @@ class HAClient(Protocol):
             self._overlap = Overlap(self._log, plan.held)
         self.begun_at = self._service.clock.seconds()
         self._report(plan.report)
+        if self._overlap is None:
+            self._service.fitted()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The link is gone; half a frame in the receiver goes with it."""
@@ -246,6 +256,7 @@ class HAClient(Protocol):
         if start >= overlap.end:
             self._overlap = None
             self._service.proved()
+            self._service.fitted()
         return start, bodies
 
     def _adapt_read_size(self, size: int) -> None:

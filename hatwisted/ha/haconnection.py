@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.events import FirstReport, MasterEvent, Report
+from hatwisted.ha.framing import Framing
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
@@ -33,7 +34,7 @@ from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
-from hatwisted.store.interfaces import Buffer, IReplicatedLog
+from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
 
 CATCH_UP_CHUNK = 1 << 20
@@ -65,6 +66,7 @@ class LinkOwner(Shape):
     clock: IReactorTime
     settings: MasterSettings
     dialect: IHaDialect
+    framing: Framing
 
     def joined(self, link: HAConnection) -> None:
         """A socket was accepted."""
@@ -86,9 +88,6 @@ class LinkOwner(Shape):
 
     def complain(self, host: str, text: str) -> None:
         """Something is wrong with a peer."""
-
-    def frame(self, start: int, body: Buffer) -> bytes:
-        """Log bytes from `start` on as frames."""
 
 
 @implementer(IPushProducer)
@@ -271,7 +270,7 @@ class HAConnection(Protocol):
             if not chunk:
                 self._go_live()
                 return
-            framed = service.frame(start, chunk)
+            framed = service.framing.frame(start, chunk)
             progress.sent(start, len(chunk))
             self.sent.total += len(framed)
             self.last_write = service.clock.seconds()

@@ -7,11 +7,13 @@ pay for it. One timer looks after all links: heartbeats, silent slaves, the lag 
 
 Until its first report a connection is unidentified: their number is limited, and so is how long they may stay,
 because anything can connect to the port, and a RocketMQ slave itself is silent for its first five seconds.
+
+Nor does a RocketMQ slave ever say who it is: whoever may connect is sent the log, and his acks count. So who may
+is decided by his address (`haAllowList`), before a byte is read.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from twisted.application.service import Service
@@ -24,25 +26,20 @@ from zope.interface import implementer
 
 from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.drain import Drain
+from hatwisted.ha.framing import Framing
 from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.interfaces import IHaDialect, IReplication
+from hatwisted.ha.linklimits import MAX_LINKS, MAX_LINKS_OF_HOST, MAX_UNREPORTED, surplus
 from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.replicas import ReplicaTable
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slavehosts import REPORT_SLACK, SlaveHosts
 from hatwisted.ha.slaveprogress import TRANSFERRING, LinkState, SlaveStatus
 from hatwisted.ha.slavewatch import SlaveWatch
-from hatwisted.store.interfaces import Buffer, IReplicatedLog
+from hatwisted.ha.sockets import peer_names
+from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.timing.periodic import PeriodicCall
-
-MAX_UNREPORTED = 64
-"""Connections without an accepted first report (each a socket and about 3 KiB). One more pushes out the
-oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
-
-MAX_LINKS = 128
-"""Links that have reported, each with up to 1 MiB of log that isn't read. One more pushes out the one that is
-furthest behind, of the host that has most of them."""
 
 
 class HAMasterFactory(Factory):
@@ -57,7 +54,7 @@ class HAMasterFactory(Factory):
     def buildProtocol(self, addr: IAddress | None) -> HAConnection | None:
         """A link for the socket just accepted, or None, which closes it."""
         try:
-            return self._service.new_connection()
+            return self._service.new_connection() if self._service.admits(addr) else None
         except Exception:
             self._logger.failure("HA link from {peer} could not be set up, the socket is closed", peer=addr)
             return None
@@ -91,6 +88,7 @@ class HAService(Service):
         self.clock = clock
         self.settings = settings or MasterSettings()
         self.dialect: IHaDialect = dialect or ClassicDialect()
+        self.framing = Framing(self.dialect, log.file_size, self.settings.batch_size)
         self.group_transfer = group_transfer
         self.replicas = ReplicaTable(self.settings.in_sync_replicas)
         self.complaints = RefusalLog(clock)
@@ -98,6 +96,8 @@ class HAService(Service):
         self.accepted_total = 0
         self.unidentified_total = 0
         """Connections that ended without an accepted first report."""
+        self.turned_away_total = 0
+        """Connections closed because of where they came from."""
         self._listen = listen
         self._port: IListeningPort | None = None
         self._links: dict[HAConnection, None] = {}
@@ -139,6 +139,16 @@ class HAService(Service):
         self._stop_listening_to_log()
         return DeferredList(waits).addCallback(lambda _: self.group_transfer.stop())
 
+    def admits(self, address: object) -> bool:
+        """May a slave connect from `address`?"""
+        allowed = self.settings.allowed
+        host, peer = peer_names(address)
+        if allowed is None or host in allowed:
+            return True
+        self.turned_away_total += 1
+        self.complain(host, f"connection from {peer} refused, haAllowList doesn't have its address")
+        return False
+
     def new_connection(self) -> HAConnection:
         """State for a socket just accepted."""
         return HAConnection(self)
@@ -170,16 +180,18 @@ class HAService(Service):
         if not self.hosts.is_suspect(link.host):
             self.replicas.join(link.progress)
         self._unreported[link] = None
-        if len(self._unreported) > MAX_UNREPORTED:
-            self._evict(self._unreported, "without a first report")
+        self._limit(self._unreported, MAX_UNREPORTED, "without a first report")
 
-    def _evict(self, links: Collection[HAConnection], what: str) -> None:
-        host, held = Counter(link.host for link in links).most_common(1)[0]
-        last = min((link for link in links if link.host == host), key=lambda link: link.progress.ack_offset)
-        self.complain(host, f"{last.peer} closed, {held} connections {what} are too many at a time")
+    def _limit(self, links: Collection[HAConnection], most: int, what: str) -> bool:
+        one_more = surplus(links, most)
+        if one_more is None:
+            return False
+        last, held = one_more
+        self.complain(last.host, f"{last.peer} closed, {held} connections {what} are too many at a time")
         self._unreported.pop(last, None)
         self.replicas.leave(last.progress)
         last.abort()
+        return True
 
     def reported(self, link: HAConnection) -> None:
         """A link's first report was accepted."""
@@ -191,8 +203,9 @@ class HAService(Service):
             self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
         reported = [each for each in self._links if each.progress.state in TRANSFERRING]
-        if len(reported) > MAX_LINKS:
-            self._evict(reported, "that copy the log")
+        neighbours = [each for each in reported if each.host == link.host]
+        what = "that copy the log"
+        self._limit(neighbours, MAX_LINKS_OF_HOST, what) or self._limit(reported, MAX_LINKS, what)
 
     def refused(self, link: HAConnection) -> None:
         """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""
@@ -241,23 +254,6 @@ class HAService(Service):
 
     # -- fresh bytes ---------------------------------------------------------------------------
 
-    def frame(self, start: int, body: Buffer) -> bytes:
-        """Log bytes from `start` on as the frames of this dialect, none across a log file's end."""
-        parts: list[Buffer] = []
-        batch_size = self.settings.batch_size
-        room = self.log.file_size - start % self.log.file_size
-        if len(body) <= room:
-            parts.extend(self.dialect.encode_frames(start, body, batch_size))
-            return b"".join(parts)
-        view = memoryview(body)
-        while view:
-            piece = view[:room]
-            parts.extend(self.dialect.encode_frames(start, piece, batch_size))
-            start += len(piece)
-            view = view[len(piece) :]
-            room = self.log.file_size
-        return b"".join(parts)
-
     def live_changed(self, link: HAConnection) -> None:
         """A link became live, or stopped being so."""
         if link.progress.state is not LinkState.LIVE:
@@ -271,7 +267,7 @@ class HAService(Service):
     def _appended(self, start: int, blob: bytes) -> None:
         if not self._live:
             return
-        framed = self.frame(start, blob)
+        framed = self.framing.frame(start, blob)
         for link in tuple(self._live):
             try:
                 link.send_fresh(start, len(blob), framed)

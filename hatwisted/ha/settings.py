@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.wire.haframe import MAX_BODY, HaAck, HaFirstSync
+from hatwisted.wire.networks import Networks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,8 @@ class MasterSettings(LinkTimes):
     """`minInSyncReplicas`: fewer copies in sync refuse a put before it's appended."""
     first_sync: HaFirstSync = HaFirstSync.LAST_FILE
     """What a slave without any log is sent, whatever kind of slave it is."""
+    allowed: Networks | None = None
+    """`haAllowList`: from where slaves may connect; None: from everywhere."""
     sockets: SocketSizes = field(default_factory=SocketSizes)
 
     def __post_init__(self) -> None:

@@ -71,7 +71,7 @@ class SlaveParts:
     - log: where the bytes go; flush_now: syncs what is written and fires when `log.flushed_offset` tells how far
       that went, needed for `haAck=durable`
     - clock, connecting, random: times, makes the link, jitters its retries
-    - master_address: the master's HA address at present, "host:port", None while it isn't known
+    - master_address: the master's HA address, "host:port", None while it isn't known; asked before each dial
     - master_log: asks the master outside of the link; None if it can't be asked
     """
 
@@ -114,7 +114,8 @@ class HAClientService(Service):
         self.connects_total = 0
         self.suspect_from: int | None = None
         self._parts = parts
-        self._join_listeners: list[Callable[[], None]] = []
+        self._fit_listeners: list[Callable[[], None]] = []
+        self._address: str | None = None
         self._box = StateBox(clock.seconds())
         self._backoff = Backoff(parts.random)
         self._complaints = RefusalLog(clock)
@@ -151,14 +152,19 @@ class HAClientService(Service):
         self._link.close()
         return closed
 
-    def on_join(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a link to the master is made and may begin to copy."""
-        self._join_listeners.append(listener)
+    def on_fit(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when `fits` has become true, or may have become false."""
+        self._fit_listeners.append(listener)
 
     @property
     def state(self) -> SlaveState:
         """Where the slave stands."""
         return self._box.state
+
+    @property
+    def fits(self) -> bool:
+        """Is there a link to a master whose log has what ours ends with? Any has it of an empty one."""
+        return self._link is not None and self._link.fits
 
     @property
     def agrees(self) -> bool:
@@ -171,7 +177,7 @@ class HAClientService(Service):
     # -- dialling ------------------------------------------------------------------------------
 
     def _dial(self) -> Deferred[Any] | None:
-        address = self._parts.master_address()
+        self._address = address = self._parts.master_address()
         if not address:
             self._dialler.set(ADDRESS_LOOK)
             return None
@@ -218,8 +224,6 @@ class HAClientService(Service):
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
         self._logger.info("HA link to master {peer} established", peer=link.peer)
-        for listener in self._join_listeners:
-            listener()
         self._handshake.begin(link)
 
     def accepted(self) -> None:
@@ -237,6 +241,11 @@ class HAClientService(Service):
                 "the master",
                 start=start,
             )
+
+    def fitted(self) -> None:
+        """The link `fits` from now on."""
+        for listener in self._fit_listeners:
+            listener()
 
     def proved(self) -> None:
         """The master's log holds what ours ends with: the two are one log."""
@@ -310,6 +319,8 @@ class HAClientService(Service):
             self._logger.info("{problem}", problem=self._problem)
             self._judge_end(link, reason, now)
         self._on(SlaveEvent.LOSE)
+        for listener in self._fit_listeners:
+            listener()
         healthy = link.progressed and now - link.begun_at >= HEALTHY_AFTER
         self._dial_later(healthy, link.progressed)
 
@@ -344,7 +355,7 @@ class HAClientService(Service):
             state=self.state.value,
             since=self._box.since,
             problem=self._problem,
-            master_address=self._parts.master_address(),
+            master_address=self._address,
             max_offset=self.log.max_offset,
             flushed_offset=self.log.flushed_offset,
             reported_offset=link.reported if link is not None else -1,

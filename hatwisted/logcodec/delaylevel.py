@@ -15,7 +15,7 @@ DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 
 """RocketMQ's default of `messageDelayLevel`."""
 
 UNKNOWN_LEVEL_MS: Final = 1000
-"""Delay of a level when no levels are configured at all (ms), as in RocketMQ."""
+"""Delay (ms) of any level if none are configured, as in RocketMQ."""
 
 _UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -34,7 +34,7 @@ def parse_delay_levels(text: str) -> list[int]:
 def deliver_time(level: bytes, store_timestamp: int, levels: Sequence[int]) -> int | None:
     """When a message with a DELAY property is due (ms); None if the property isn't a number above 0.
 
-    - level: the property; beyond the highest level it counts as that
+    - level: the property; one above the highest level means the highest
     - store_timestamp: ms
     - levels: ms by level, from level 1 on
     """
@@ -43,6 +43,6 @@ def deliver_time(level: bytes, store_timestamp: int, levels: Sequence[int]) -> i
         return None
     if not levels:
         return store_timestamp + UNKNOWN_LEVEL_MS
-    # A property may be 32 KiB of digits; more than nine are beyond any list without counting them.
+    # A property may be 32 KiB of digits; a number of more than nine is beyond any list.
     number = int(digits) if len(digits) < 10 else len(levels)
     return store_timestamp + levels[min(number, len(levels)) - 1]

@@ -57,7 +57,7 @@ def dispatch_columns(scan: Records, delay_levels: Sequence[int], *, keys: bool =
     if not keys:
         return DispatchColumns(tags_codes, np.zeros(0, np.int64), np.zeros(0, np.int32))
     found = areas.find(layout.PROPERTY_UNIQ_KEY), areas.split_keys(areas.find(layout.PROPERTY_KEYS))
-    # Hashed apart: the ids of a batch are all of one length.
+    # Hashed separately: the ids of a batch are all of one length.
     hashed = [hash_spans(areas.data, spans.starts, spans.ends) for spans in found]
     return DispatchColumns(
         tags_codes,

@@ -1,4 +1,4 @@
-"""Messages turned into records: sizes first, because they decide which file a put lands in, then bytes.
+"""Messages turned into records: sizes first, because they determine which file a put goes into, then bytes.
 
 One loop per put packs the fixed fields and lists the parts; the bytes are joined once per run. Rejected: numpy
 columns for the heads of a batch (slower below some hundred messages), and writing the parts with pwritev (the
@@ -21,7 +21,7 @@ Entry = tuple[int, bytes, bytes]
 
 
 class MessageBatch(Protocol):
-    """What is encoded together: the messages of one put. The encoder sets the last five."""
+    """The messages of one put, which are encoded together. The encoder sets the last five attributes."""
 
     sys_flag: int
     queue_id: int
@@ -39,12 +39,12 @@ class MessageBatch(Protocol):
 
 
 class RecordEncoder:
-    """Encodes puts for one broker. store_host: 8 or 20 bytes (address, port as i32) that brand every record."""
+    """Encodes puts for one broker. store_host: 8 or 20 bytes (address, port as i32) that every record carries."""
 
     def __init__(self, store_host: bytes) -> None:
         self._store_host = store_host
         self._store_v6 = layout.SYS_STORE_HOST_V6 if len(store_host) == 20 else 0
-        # Without the topic's length byte, which its field has.
+        # Without the topic's length byte, which is part of its field.
         self._fixed = layout.FIXED_SIZE - 1 + (layout.IPV6_EXTRA if self._store_v6 else 0)
         self._topic_fields: dict[str, bytes] = {}
 
@@ -59,7 +59,7 @@ class RecordEncoder:
         return len(put.entries) * fixed + put.content_size
 
     def topic_field(self, topic: str) -> bytes:
-        """The topic as it stands in a record: a length byte and UTF-8."""
+        """The topic as stored in a record: a length byte and UTF-8."""
         field = self._topic_fields.get(topic)
         if field is None:
             raw = topic.encode()
@@ -95,7 +95,7 @@ class RecordEncoder:
             queue_offset = step = 0
         put.offset = at
         put.queue_offset = queue_offset
-        # Locals: this loop is what a batch of thousands of messages a second is made of.
+        # Locals: this loop runs once for every message stored.
         offsets = []
         shared, queue_id, magic, mask = put.shared_properties, put.queue_id, layout.MAGIC_V1, layout.CRC_MASK
         shared_size = len(shared)

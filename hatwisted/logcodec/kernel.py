@@ -1,6 +1,6 @@
-"""The inner loops that a broker's speed depends on, by the names that the append and the dispatch call them.
+"""The inner loops that a broker's speed depends on, under the names by which append and dispatch call them.
 
-A compiled twin takes their place here and nowhere else: the same arguments, the same results, to the byte.
+A compiled twin would replace them here and nowhere else: the same arguments, the same results, to the byte.
 
 * `walk(buf, start, limit)`: positions of the records that follow one another, and why they end.
 * `decode_few(buf, base, positions, end, delay_levels)`: what few records mean to queues and index, as values.
@@ -9,7 +9,8 @@ A compiled twin takes their place here and nowhere else: the same arguments, the
 * `RecordEncoder(store_host).encode(put, topic_field, parts, at, timestamp, queue_offset)`: the messages of a put
   as records.
 
-Nothing of it keeps state between calls but the encoder's topics, raises for any bytes, or looks beyond the buffer.
+None of them keeps state between calls (except the encoder's topics), raises for any bytes, or reads beyond
+the buffer.
 """
 
 from __future__ import annotations

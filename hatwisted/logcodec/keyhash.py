@@ -1,13 +1,13 @@
 """Java's `String.hashCode` of many substrings of one buffer at once.
 
-Tags codes and index slots are made of this hash, so it is computed two or three times for every record. Here
+Tags codes and index slots are computed from this hash, so it is computed two or three times for every record. Here
 all substrings of a batch are gathered as rows of one byte matrix, each row ending where its substring ends,
 bytes before a shorter substring zeroed, and the matrix is multiplied with the powers of 31: some 15 ns
 a key.
 
 Measured and rejected: prefix sums over the whole buffer with inverse powers of 31 (each byte of the buffer
 costs as much as each byte of a key, and only a third of it are keys); Horner's rule column by column (two
-numpy calls per column, dear for batches of a few hundred); the dot product as `@` (twice the time of einsum
+numpy calls per column, expensive for batches of a few hundred); the dot product as `@` (twice the time of einsum
 for integers); eight bytes at a time inside 64-bit words (more passes than it saves).
 
 Substrings that aren't ASCII are hashed one by one by `wire.javahash`, over their UTF-16 units as Java does.
@@ -111,7 +111,7 @@ def _hash_text(raw: bytes) -> tuple[int, int]:
 def _patch_non_ascii(
     data: bytes, starts: Positions, ends: Positions, hashes: Hashes, units: Positions
 ) -> None:
-    """Hash again what was hashed by bytes but isn't ASCII."""
+    """Rehash the strings that were hashed bytewise but aren't ASCII."""
     # Count of bytes >= 0x80 before each position: its growth over a substring tells whether it has any.
     high = np.zeros(len(data) + 1, np.int64)
     np.cumsum(np.frombuffer(data, np.uint8) >> 7, out=high[1:])

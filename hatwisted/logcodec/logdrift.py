@@ -2,14 +2,14 @@
 
 Two copies that were equal drift apart when a disk changes bytes at rest. To find that, digests of blocks are
 compared, then of smaller blocks where they differ, and then the bytes at both ends of what is left: the whole log
-is read on both sides, and hardly anything sent. A record carries the checksum of its body, its own place in the
-log and lengths that have to add up, so of two that differ the one that isn't valid is the rotten one. Where both
-are valid (what differs is in properties, times, flags) nobody can tell, and nobody is to guess.
+is read on both sides, and hardly anything is sent. A record carries the checksum of its body, its own place in the
+log and lengths that have to add up, so of two that differ the invalid one is rotten. Where both are
+valid (they differ in properties, times or flags) that can't be decided, and isn't guessed.
 
-Nothing here asks for anything by itself: a `LogPair` does, on whatever loop.
+Nothing here does I/O: a `LogPair` does, on any event loop.
 
-Rejected: holding each copy against its records' own checksums alone, as `hatwisted log check` does: these see
-nothing of the properties.
+Rejected: checking each copy by its records' own checksums alone, as `hatwisted log check` does: they don't
+cover the properties.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SPAN: Final = MOST_DIGESTED
 COARSE: Final = 256 << 10
 """Bytes of the blocks that are compared first: 64 digests for a span."""
 FINE: Final = LEAST_BLOCK
-"""Bytes of those that are compared where these differ: a disk's page, the least that rots together."""
+"""Bytes of the blocks that are compared where those differ: a disk page, the smallest unit that goes bad."""
 FIRST_READ: Final = 64 << 10
 """Bytes read for a record; if it's longer, the most that can be."""
 MOST_JUDGED: Final = 256
-"""Records of one range that are looked at: more aren't rotten but other messages."""
+"""Records of one range that are examined: more aren't rot but other messages."""
 
 
 class Rotten(Enum):
@@ -48,8 +48,8 @@ class Rotten(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DriftedRecord:
-    """Of which both sides have other bytes: [begin, end) in the log. Topic and offsets are those of a valid copy;
-    None if there is none, or if it's the blank at a file's end."""
+    """A record that differs between the two sides: [begin, end) in the log. Topic and offsets are those of a
+    valid copy; None if there is none, or if it's the blank at a file's end."""
 
     begin: int
     end: int
@@ -60,21 +60,22 @@ class DriftedRecord:
 
 
 class LogPair(Protocol):
-    """A master's log and a slave's. All answers are (the master's, the slave's), as of calls made at once."""
+    """A master's log and a slave's. All answers are (the master's, the slave's), from calls made at the same
+    time."""
 
     def digests(self, span: LogRange, block: int) -> Awaitable[tuple[bytes, bytes]]:
         """Of each `block` bytes of a range of SPAN bytes at most."""
 
     def read(self, span: LogRange) -> Awaitable[tuple[bytes, bytes]]:
-        """Bytes; fewer at a file's end and at that log's."""
+        """The bytes of a range; fewer at the end of a file or of that log."""
 
     def record_starts(self, offset: int) -> Awaitable[tuple[int, int]]:
-        """Where the record begins in which that byte is, as far as each can tell."""
+        """Where the record that contains this byte begins, as far as each can tell."""
 
 
 async def differing_ranges(pair: LogPair, span: LogRange) -> list[LogRange]:
-    """Each from the first byte that differs to the last, between them at least one block without difference; span:
-    held by both, SPAN bytes at most."""
+    """Ranges from the first byte that differs to the last, at least one equal block apart; span: held by
+    both, SPAN bytes at most."""
     found = []
     for coarse in await _differing_blocks(pair, span, COARSE):
         for fine in await _differing_blocks(pair, coarse, FINE):
@@ -84,7 +85,7 @@ async def differing_ranges(pair: LogPair, span: LogRange) -> list[LogRange]:
 
 
 async def _differing_blocks(pair: LogPair, span: LogRange, block: int) -> list[LogRange]:
-    """Neighbours are one."""
+    """Adjacent blocks are joined."""
     ours, theirs = await pair.digests(span, block)
     runs: list[LogRange] = []
     for number, at in enumerate(range(span.begin, span.end, block)):
@@ -114,7 +115,7 @@ async def _exact(pair: LogPair, blocks: LogRange) -> LogRange | None:
 
 
 async def _differing_bytes(pair: LogPair, span: LogRange) -> LogRange | None:
-    """First to last, over the ends of files."""
+    """From the first to the last, across file ends."""
     found: list[int] = []
     at = span.begin
     while at < span.end:
@@ -155,7 +156,7 @@ def intact_bytes(raw: bytes, record: DriftedRecord) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What one side has at a place; raw: its bytes if it's valid."""
+    """One side's record; raw: its bytes if it's valid."""
 
     valid: Record | Blank | None
     raw: bytes = b""
@@ -167,7 +168,7 @@ class _Copy:
 
 
 async def _first_record(pair: LogPair, found: LogRange) -> int:
-    """Where the record begins that has the range's first byte: the nearest place that a side can prove."""
+    """Where the record with the range's first byte begins: the nearest offset that a side can prove."""
     starts = sorted(set(await pair.record_starts(found.begin)), reverse=True)
     for start in starts:
         if any(start + each.size > found.begin for each in await _copies(pair, start)):

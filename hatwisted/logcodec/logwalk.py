@@ -1,20 +1,20 @@
 """The one walk to the log's end: recovery, the offline tools and rebuilds find it here.
 
 Nothing on disk records the end: files have their full length from the beginning and what was never written reads
-as zeros. So the end is found by following the records, checking each, until something isn't one. What lies after
-that place decides what it is:
+as zeros. So the end is found by following the records, checking each, until something isn't one. What follows
+there decides the outcome:
 
 * Zeros only: a clean end. Bytes, but no proved record (see `recordsearch`): a *torn tail*, normal after a crash.
 * A proved record: *damage*. Cutting there would lose it, so recovery refuses, and the tools continue after it.
-* A record that was cut off before: no damage. RocketMQ's recovery only moves its write position back and leaves
+* A record that an earlier cut left: no damage. RocketMQ's recovery only moves its write position back and leaves
   the bytes after it; new records then overwrite them piece by piece, and what is left of the old ones still
   carries the right offsets. Queues and store times tell them apart (`Evidence`).
 * No further file, after a file that was closed by its blank: a *roll*. The end is the next file's start then.
   RocketMQ takes the blank's start instead, which lies below what a slave has already copied.
 
 A record torn inside its properties passes every check of RocketMQ's, because only the body has a checksum and
-missing bytes read as zeros. Properties of a whole message hardly end in a zero byte, so a last record that does
-looks torn; whether it is must be decided by who knows more.
+missing bytes read as zeros. The properties of a complete message hardly ever end in a zero byte, so a last
+record whose do looks torn; whether it is, the caller has to decide, who knows more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
 CHUNK: Final = 1 << 20
-"""Bytes read at once; they stay in the processor's cache for the checksums."""
+"""Bytes read at once; they stay in the CPU cache for the checksums."""
 
 
 class Damage(NamedTuple):
@@ -55,7 +55,7 @@ class LogEnd(NamedTuple):
 
 
 class Evidence(Protocol):
-    """What is known of a log besides its bytes."""
+    """What is known about a log besides its bytes."""
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
         """Is this record after the log's end what an earlier cut left?
@@ -70,7 +70,7 @@ class Evidence(Protocol):
 
 
 class NoEvidence:
-    """Nothing but the bytes, and that store times rise."""
+    """Only the bytes are known, and that store times rise."""
 
     def was_cut_before(self, record: Record, end: int, last_timestamp: int) -> bool:
         """See Evidence."""
@@ -91,10 +91,10 @@ class WalkOptions:
 
     - evidence: helps to tell leftovers
     - check_crc: compare body checksums, which makes damage inside bodies visible
-    - known: something is said to have been written up to there
+    - known: the log is said to have been written up to there
     - read_size: bytes
     - written_end: finds how far anything is written
-    - looked_at: records after a break that are asked for evidence; None: all
+    - looked_at: records after a break that are checked against the evidence; None: all
     """
 
     evidence: Evidence = NoEvidence()
@@ -165,8 +165,8 @@ class LogWalk:
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
     def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
-        """Walk on to the end, but over no damage: None if there is some, see `damages`. met: called with the valid
-        records on the way."""
+        """Walk on to the end, but not past damage: None if there is some, see `damages`. met: called with the
+        valid records on the way."""
         self._ends_at_damage = True
         for records in self:
             met(records)

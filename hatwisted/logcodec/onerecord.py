@@ -1,8 +1,8 @@
-"""One record, by an offset from outside.
+"""One record, at an offset that a peer names.
 
-Nothing here trusts that offset: a peer may send any number, and a wrong one lands in the middle of a record.
-Magic, physical offset and size have to agree before bytes are handed out as a record. (A body may hold bytes that
-do: whether something is a record of the log, only the chain and the queues say; see `recordsearch`.)
+Nothing here trusts that offset: a peer may send any number, and a wrong one may be in the middle of a record.
+Magic, physical offset and size have to agree before bytes are handed out as a record. (A body may contain bytes
+that do: only the chain and the queues can tell whether something is a record of the log; see `recordsearch`.)
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NO_TIME: Final = -1
 
 
 class ReadableBytes(Protocol):
-    """Whatever reads a log."""
+    """Anything that reads a log."""
 
     def read(self, offset: int, size: int, /) -> bytes:
         """Up to `size` bytes at a physical offset."""
 
 
 def whole_record(raw: bytes, *, offset: int | None = None, check_crc: bool = False) -> Record | None:
-    """The record that these bytes begin with, if it's whole.
+    """The record that these bytes begin with, if it's complete.
 
     - raw: the bytes
     - offset: the physical one it has to carry; None: any
@@ -47,7 +47,7 @@ def record_at(log: ReadableBytes, offset: int, *, check_crc: bool = True) -> Rec
     """The whole record that begins at an offset, if there is one.
 
     - log: its bytes
-    - offset: physical; anything a peer may name
+    - offset: physical; may be any number
     - check_crc: compare its body's checksum
     """
     raw = raw_record_at(log, offset)

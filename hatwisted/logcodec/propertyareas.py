@@ -1,10 +1,10 @@
-"""The property areas of many records taken apart at once.
+"""The property areas of many records, parsed at once.
 
 The areas lie in one buffer with a 02 before each and after the last, so that every property lies between
 two 02 and has its first 01 after its name. Numpy finds all 01 and 02 at once; a name is recognised by looking at
-the eight bytes where it begins; values are substrings for whoever asked. Nothing is decoded, and no property is
-touched in Python. The rules are those of `wire.properties`, which the tests hold against this: split at 02, the
-name ends at the first 01, an empty name or value doesn't count, the last of a repeated name wins.
+the eight bytes where it begins; values are returned as substrings. Nothing is decoded, and no property is
+touched in Python. The rules are those of `wire.properties`, with which the tests compare: split at 02, the name
+ends at the first 01, pairs with an empty name or value are ignored, the last of a repeated name wins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hatwisted.logcodec.scan import Records
 from hatwisted.wire import layout
 
 PAD: Final = bytes(8)
-"""Before the first 02 and after the last: a name is looked at eight bytes at a time."""
+"""Padding before the first 02 and after the last: a name is read eight bytes at a time."""
 
 _WORD: Final = 8
 _BLANK: Final = ord(layout.KEY_SEPARATOR)
@@ -39,7 +39,7 @@ def join_areas(records: Records) -> tuple[bytes, Longs]:
     starts, ends, buf = records.properties_at, records.ends, records.buf
     areas = [buf[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     lengths = ends - starts
-    # Each is after its predecessors, one mark each, and its own mark.
+    # Each comes after its predecessors with one mark each, and its own mark.
     return b"\x02".join((PAD, *areas, PAD)), np.cumsum(lengths + 1) - lengths + len(PAD)
 
 

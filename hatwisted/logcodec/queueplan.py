@@ -1,13 +1,13 @@
 """Which entries a rebuilt consume queue has and where they go, from the runs of queue offsets in the log.
 
 Entry i names the record with queue offset i, at byte 20*i of the queue's stream. Usually a queue is one run that
-starts at 0. What else there is, and what becomes of it, is as in a running broker:
+starts at 0. All other cases are treated as a running broker does:
 
 - a queue whose first record isn't offset 0 (the log begins in mid-stream) starts in the file that offset lies in,
   with blank entries up to it;
 - an offset that doesn't follow its predecessor leaves blank entries between them, so that entry i stays that of
   offset i (RocketMQ puts the entry after the last one whatever its offset, and consumers then get the wrong
-  messages); a jump of more than GAP_LIMIT is no gap but a foreign record, which gets no entry;
+  messages); a jump of more than GAP_LIMIT isn't a gap but a foreign record, which gets no entry;
 - an offset that's there already is skipped: the first record keeps it;
 - offset 0 again means that the topic was deleted and created again: the queue begins with that;
 - records below the end at which a queue of this name was deleted have no entry any more (`undeleted`);
@@ -83,7 +83,7 @@ def plan_queue(runs: Sequence[Run], file_size: int) -> QueuePlan:
 
 
 def undeleted(run: Run, entries: bytes, deleted_end: int) -> tuple[Run, bytes]:
-    """What of a run is left when its queue was deleted.
+    """What is left of a run whose queue was deleted.
 
     - run: of the queue
     - entries: its bytes

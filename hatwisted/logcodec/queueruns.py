@@ -1,9 +1,9 @@
-"""Runs of consecutive queue offsets: what a stretch of the log says about its topics' queues.
+"""Runs of consecutive queue offsets: what a range of the log says about its topics' queues.
 
-Records of one queue carry consecutive queue offsets, so a stretch however long is mostly one run per queue.
-Runs of neighbouring stretches join; where two don't, messages are missing, or the topic was deleted and
-created again. Both the audit (which reports such places) and the rebuild of queues (which has to place entries
-by them) go by them.
+Records of one queue carry consecutive queue offsets, so a range of any length is mostly one run per queue.
+Runs of adjacent ranges join; where two don't, messages are missing, or the topic was deleted and
+created again. Both the audit (which reports such breaks) and the rebuild of queues (which places entries by
+them) use them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a range of the log means to queues and index: the entries of each queue and the items, in log order.
 
-A running broker dispatches to queues that are there. A rebuild reads the log first, in ranges, maybe many at once;
-where an entry goes is known only when all ranges before it are (`queueplan`).
+A running broker dispatches to existing queues. A rebuild reads the log first, in ranges, possibly many at once;
+where an entry goes is known only once all ranges before it are (`queueplan`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The head of a record: its fixed fields, wherever the hosts' lengths put them. No topic, no properties, no proof.
+"""The head of a record: its fixed fields, whatever the hosts' lengths. No topic, no properties, no proof.
 
-For whoever looks at one record by its place (a peer's answer, the log's first bytes); what walks a log has its own
-loops, in `scan` for columns and in `fewscan` and `recordplace` for what is done for each message.
+For reading one record at a known offset (a peer's answer, the log's first bytes); code that walks a log has
+its own loops, in `scan` for columns and in `fewscan` and `recordplace` for work per message.
 """
 
 from __future__ import annotations

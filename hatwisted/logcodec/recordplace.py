@@ -1,7 +1,7 @@
 """Is a record the one that a queue's entry says it is? Each names its topic, queue and both its offsets itself.
 
-Asked for each message that is read for a consumer, so it's one unpack and a few comparisons. The checksum of the
-body isn't part of it: consumers compare that themselves.
+Checked for each message that is read for a consumer, so it's one unpack and a few comparisons. The body's checksum
+isn't part of it: consumers check that themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WIDE: Final = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
 
 
 class QueueRecords:
-    """What all records of one queue have in common."""
+    """The fields that all records of one queue share."""
 
     __slots__ = ("_topic_fields", "queue_id", "topic")
 
@@ -32,7 +32,7 @@ class QueueRecords:
         }
 
     def has(self, data: bytes, at: int, size: int, queue_offset: int, physical_offset: int) -> bool:
-        """Is this record the queue's, and made for its place in the log?
+        """Does this record belong to the queue, and at this offset?
 
         - data: holds it
         - at: position of its first byte

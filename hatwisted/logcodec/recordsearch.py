@@ -1,10 +1,10 @@
-"""Looking for records where the chain of sizes doesn't lead: after damage, after a log's end, in mid-range.
+"""Finding records where the chain of sizes doesn't lead: after damage, after a log's end, in mid-range.
 
 What the records of a file are is defined by reading it from its start: each record's size leads to the next one,
-and where that fails the chain goes on at the next place that can be proved. A body may hold whole records, even
-ones that name the offset they lie at (every answer gives a producer the place of its message, so the next
-offset can be foretold), with right lengths and checksums. So what is in the bytes of a record proves little. In
-the order of their strength, these things count:
+and where that fails the chain continues at the next offset that can be proved. A body may contain whole
+records, even ones that name the offset they lie at (every answer tells a producer the offset of its message,
+so the next one can be predicted), with correct lengths and checksums. So the bytes of a record prove little
+by themselves. In order of strength, the evidence is:
 
 1. *Being led to.* The record that the chain leads to begins where the broker has begun to write one. If its head
    is intact (magic, its own offset, a size that agrees with the length of its body, which is another field) and
@@ -12,22 +12,23 @@ the order of their strength, these things count:
    among them. So a search begins after them. Should the size be what is damaged, these lengths add up to another
    place, where a record begins.
 2. *Being whole*: magic, own offset, lengths, and the body's checksum or else a chain that continues after it.
-That is never met by chance, and all there is where the head of the record before it is lost. 3. *Not lying
+That never occurs by chance, and is all there is where the head of the record before it is lost. 3. *Not lying
 inside another.* A candidate whose chain breaks, while that of another, which begins inside it, goes on, is
 none. 4. *What others say.* A consume queue is built by following the chain: an entry that reaches over a
 place (see `Held`) says that it's inside a record. That an entry names the place says that there is one.
 
-Rejected: taking any whole record for one, as this did (a torn message with a forged record in its body kept a
-broker from starting); chains of some length (a body may hold a chain, and its last link may end with the message
-itself); store times and queue offsets that fit (both can be foretold); a secret in every record (these bytes are
+Rejected: accepting any whole record (a torn message with a forged record in its body would keep a broker from
+starting); chains of some length (a body may hold a chain, and its last link may end with the message
+itself); store times and queue offsets that fit (both can be predicted); a secret in every record (these bytes are
 read by others). What can't be decided: where the head of a torn message is lost and no queue has its entry, a
 record forged in its body looks like one that was acknowledged. It counts then, since refusing to start costs
 an operator's look, and cutting might cost messages.
 
-So that any two readers that begin in mid-range agree, one that does doesn't look for the next record but for one
-some way before, follows the chain from there, and takes what the chain has at or after its start. If the chain
-broke on the way, or nothing was found, or an earlier record may reach over the one found, it goes further back, up
-to the largest record: only who comes from outside a body knows the records in it for what they are.
+So that any two readers that start in mid-range agree, a reader doesn't look for the next record but for one some
+way before its start, follows the chain from there, and takes what the chain has at or after its start. If the
+chain breaks on the way, or nothing is found, or an earlier record may reach over the one found, it goes
+further back, up to the largest record: only from outside a body can the records in it be recognised as
+content.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ bytes were not is at most what a disk's cache may reorder; reading a file's unto
 LOOK_BACK: Final = 256 << 10
 """Bytes gone back at first: some hundred ordinary records, read in no time."""
 FURTHER: Final = 16
-"""How many times as far each time that wasn't enough."""
+"""Factor by which it goes further back each time that isn't enough."""
 REACH: Final = 5 << 20
 """Bytes before a record found in which no other may reach over it: a body of 4 MiB, RocketMQ's default limit,
 and its properties. Scanned in some 3 ms."""
 PROOF: Final = 16
 """Records in a row that make a chain."""
 HEADS_SIZE: Final = 256 << 10
-"""Bytes looked through for heads at once: they stay in the processor's cache."""
+"""Bytes searched for heads at once: they stay in the CPU cache."""
 
 _BLANK_MAGIC: Final = layout.MAGIC_BLANK.to_bytes(4, "big")
 _HEAD_END: Final = layout.PHYSICAL_OFFSET_AT + 8
@@ -80,7 +81,7 @@ def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
 
     - log: its bytes
     - offset: where to look from
-    - known: something is said to have been written up to there, so it's looked at least that far
+    - known: the log is said to have been written up to there, so at least that much is read
     """
     end = at = offset
     while at < log.capacity_end:
@@ -126,7 +127,7 @@ class RecordSearch:
     - offset: in the file
     - limit: where the log is known to end if that is in this file; None: it ends with the blank at the file's end
     - look_back: bytes
-    - check_crc: is a record with a wrong body checksum none?
+    - check_crc: is a record with a wrong body checksum invalid?
     - held: see Held; None: nothing is known
     """
 

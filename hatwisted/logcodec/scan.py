@@ -1,4 +1,4 @@
-"""The records of a piece of log as columns: where they are, whether they are whole, what their fields say.
+"""The records of a piece of log as columns: where they are, whether they are complete, what their fields say.
 
 Everything that reads the log from end to end (dispatch to queues and index, recovery, offline tools, Arrow
 batches) goes through here, so it is built for speed. The starts of the records come first, in one of two ways
@@ -10,11 +10,11 @@ position whose indexing is one memcpy a record, and every length is checked, as 
 Topics are distinguished by `topicgroups`. What the properties say is a second step
 (`dispatchscan`), because recovery needs only this one.
 
-Numpy's calls cost about 1 us each however little they are given, so a handful of records is decoded one by
+Numpy calls cost about 1 us each, however small the arrays, so a handful of records is decoded one by
 one instead: see `fewscan`, which must agree with this in every detail, as both must with `wire.record`.
 
-Heads with IPv6 hosts are brought into the form of the others, so that nothing after this knows the difference,
-except whoever wants the hosts. Rejected: numba (not everywhere where this has to run).
+Heads with IPv6 hosts are brought into the form of the others, so that later steps don't see the difference,
+except those that need the hosts. Rejected: numba (not everywhere where this has to run).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ MAX_RECORDS: Final = 2048
 however small the records."""
 
 NO_LIMIT: Final = 1 << 62
-"""For those that bound a scan by its bytes."""
+"""For callers that limit a scan by its bytes."""
 
 LARGEST_RECORD: Final = 64 << 20
-"""Bytes; a record said to be longer is damage rather than something to read into memory. RocketMQ's default
+"""Bytes; a record that claims to be longer is damage rather than something to read into memory. RocketMQ's default
 limit is 4 MiB and 64 KiB."""
 
 WALK_FROM: Final = 600
@@ -115,7 +115,7 @@ def walk(
     - buf: a piece of log
     - start: position of the first
     - limit: records at most
-    - before: none that starts at this position or behind it
+    - before: no record that starts at this position or after it
     """
     positions: list[int] = []
     add, head = positions.append, _HEAD
@@ -146,7 +146,7 @@ def search(buf: Buffer, base: int, start: int, before: int) -> tuple[list[int] |
     - buf: a piece of log
     - base: physical offset of its first byte
     - start: position of the first
-    - before: none that starts at this position or behind it
+    - before: no record that starts at this position or after it
     """
     last = min(before, len(buf) - layout.BODY_AT + 1)
     octets = np.frombuffer(buf, np.uint8)[start + layout.MAGIC_AT : max(start, last) + layout.MAGIC_AT]
@@ -193,7 +193,7 @@ class Records:
     """The whole valid records of a piece of log, one column per field, n rows in log order.
 
     buf, base: the piece and the physical offset of its first byte. positions, sizes: in the buffer, bytes.
-    heads: HEAD[n]; those of its fields that everybody wants are columns of their own, timestamps in ms. topics:
+    heads: HEAD[n]; its common fields are columns of their own, timestamps in ms. topics:
     the distinct ones; topic_rows: index into them. The body is [body_at, body_ends); the properties reach from
     properties_at to the record's end. end: where and why the scan stopped.
     """

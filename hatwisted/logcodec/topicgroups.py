@@ -1,8 +1,8 @@
 """The distinct topics of many records: distinguished by a hash of their bytes, which is verified.
 
-Most pieces of log hold one topic, or a few that come again and again. Eight bytes of every topic at a time are
-mixed into its key; records whose keys share a slot and whose bytes are equal get one number, the others go round
-again.
+Most pieces of log hold one topic, or a few that repeat. Each topic's bytes are mixed into its key, eight at a
+time; records whose keys share a slot and whose bytes are equal get one number, the others go through another
+round.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The one way along a log: the records that follow one another from an offset on, a piece at a time.
+"""The one way to read along a log: consecutive records from an offset on, a piece at a time.
 
-Whoever follows a log (recovery, the tools, Arrow readers, audits) asks for the records at an offset and
-continues after them; what a piece ends with is judged here and nowhere else. A record longer than a piece is
-read whole. A blank counts only if it ends with its file, and a record only if it doesn't reach over that end.
+Everything that follows a log (recovery, the tools, Arrow readers, audits) asks for the records at an offset and
+continues after them; how a piece ends is decided here and nowhere else. A record longer than a piece is read
+whole. A blank counts only if it ends with its file, and a record only if it doesn't reach beyond that end.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ READ_RECORDS: Final = 8192
 """Records read at once, roughly: enough that what is done once per read doesn't matter, and no more, because
 small records pass through the CPU's cache several times."""
 BEYOND: Final = 64 << 10
-"""Bytes read beyond a limit, where the last record may go on."""
+"""Bytes read beyond a limit, where the last record may continue."""
 
 BREAKS: Final = (Stop.CORRUPT, Stop.END)
-"""Where the chain of records ends so, it may go on elsewhere."""
+"""Where the chain of records ends for one of these reasons, it may continue elsewhere."""
 
 
 class LogBytes(Protocol):
@@ -62,7 +62,7 @@ class LogWindow:
     - fill: reads it
     - file_size: bytes of its files
     - read_size: bytes read at once
-    - check_crc: is a record with a wrong body checksum none?
+    - check_crc: is a record with a wrong body checksum invalid?
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class LogWindow:
 
     def records(self, offset: int, limit: int) -> Records:
         """Records of the chain from `offset` on that start below `limit`: as many as one read gives, at least one
-        unless the chain ends at `offset`. NEED_DATA only ever comes with records; asking on from their end goes
-        on. BLANK is the rest of a file. Valid until the next call."""
+        unless the chain ends at `offset`. NEED_DATA only ever comes with records; ask again from their end.
+        BLANK is the rest of a file. Valid until the next call."""
         end = file_end(offset, self._file_size)
         ahead = max(limit - offset, 0) + BEYOND
         size = min(self._read_size, ahead, int(self._mean) * READ_RECORDS or self._read_size)

@@ -17,6 +17,7 @@ A plain table without sockets: connections are opaque keys, time is the clock's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 import msgspec
@@ -340,6 +341,11 @@ class RouteTable:
             if flags & has == has and not flags & lacks:
                 found.append(topic)
         return found
+
+    def permissions(self, group_name: str) -> dict[str, int]:
+        """Permission, as text -> how many topics have it in a group."""
+        held = [queues[group_name].perm for queues in self._topics.values() if group_name in queues]
+        return {str(perm): count for perm, count in sorted(Counter(held).items())}
 
     # ---- what operators change
 

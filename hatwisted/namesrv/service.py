@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.changes import NAME_SERVER_CHANGES
+from hatwisted.acl.entrance import Entrance
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv.auditedroutes import audited_states
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routeinfo import RouteTable
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import Listen
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.networks import allow_list
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
 
 DEFAULT_PORT = 9876
+
+
+class NameServerPort(NamedTuple):
+    """listen: opens it; release: gives it back if it was claimed and never opened; budget: of the process's
+    connections, None: it has one of its own."""
+
+    listen: Listen
+    release: Callable[[], None] = lambda: None
+    budget: ConnectionBudget | None = None
 
 
 class NameServerService(Service):
@@ -34,8 +51,7 @@ class NameServerService(Service):
     - clock: for leases
     - fs: where the settings lie
     - worker: writes them
-    - listen: opens the port
-    - release: gives the port back if it was claimed and never opened
+    - port: where it serves
     """
 
     name = "namesrv"
@@ -47,27 +63,28 @@ class NameServerService(Service):
         clock: IReactorTime,
         fs: IFileSystem,
         worker: IWorker,
-        listen: Listen,
-        release: Callable[[], None] = lambda: None,
+        port: NameServerPort,
     ) -> None:
         self.routes = RouteTable(clock)
         self.settings = KvConfig()
         self.config = LiveConfig(config)
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
-        NameServerProcessors(self.routes, self.settings, self.config).register_on(self.table)
         self._worker = worker
-        self._listen = listen
-        self._release = release
-        self._factory = RemotingServerFactory(self.table, clock)
+        self._port = port
+        self._entrance = Entrance(NAME_SERVER_CHANGES, allow_list(config.admin_allow_list), None, clock)
+        options = _port_options(config)
+        self._factory = RemotingServerFactory(self.table, clock, options=options, budget=port.budget)
         self._listening: IListeningPort | None = None
-        self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
-        self.settings.on_change(self._file.save)
-        self._config_file: ConfigFile | None = None
+        settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
+        self.settings.on_change(settings_file.save)
+        self._files = {settings_file: self.settings.decode}
         if config.config_store_path is not None:
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
-            self._config_file = file
+            self._files[file] = self.config.take_file
+        saved = partial(written, tuple(self._files))
+        NameServerProcessors(self.routes, self.settings, self.config, saved).register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
     @property
@@ -80,13 +97,14 @@ class NameServerService(Service):
     def privilegedStartService(self) -> None:
         """Bind the port, so that a port in use is reported before the process leaves the foreground."""
         if self._listening is None:
-            self._listening = self._listen(self._factory)
+            states = audited_states(self.routes, self.settings, self.config)
+            self._factory.serve(self._entrance.protect(self.table, states))
+            self._listening = self._port.listen(self._factory)
 
     def startService(self) -> None:
         super().startService()
-        self._file.load(self.settings.decode)
-        if self._config_file is not None:
-            self._config_file.load(self.config.take_file)
+        for file, decode in self._files.items():
+            file.load(decode)
         self.privilegedStartService()
         self._scan.start(EXPIRY_SCAN_INTERVAL)
         self._log.info("name server on {address}", address=self.address)
@@ -96,9 +114,7 @@ class NameServerService(Service):
         failed this ends what had been started by then."""
         super().stopService()
         self._scan.stop()
-        waits = [self._file.flush()]
-        if self._config_file is not None:
-            waits.append(self._config_file.flush())
+        waits = [file.flush() for file in self._files]
         if self._listening is not None:
             stopping = self._listening.stopListening()
             if stopping is not None:
@@ -109,10 +125,18 @@ class NameServerService(Service):
         return DeferredList(waits).addCallback(lambda _: self._stopped())
 
     def _stopped(self) -> None:
-        self._release()
+        self._port.release()
         self._worker.stop()
 
     def _expire(self) -> None:
         for connection in self.routes.expire():
             assert isinstance(connection, RemotingConnection)
             connection.abort()
+
+
+def _port_options(config: NamesrvConfig) -> PortOptions:
+    return PortOptions(
+        networks=allow_list(config.listen_allow_list),
+        of_address=config.max_connections_per_address,
+        idle_limit=config.server_channel_max_idle_time_seconds,
+    )

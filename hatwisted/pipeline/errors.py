@@ -1,4 +1,4 @@
-"""What can go wrong with a pipeline's input, each as one line that names the file and offset and what to do next.
+"""Errors of a pipeline's input, each in one line that names the file and offset and says what to do next.
 
 They cross process borders (a Spark task fails in a worker, its error is shown by the driver), so each is made
 of one text and nothing else.
@@ -20,7 +20,7 @@ class WrongLogFile(PipelineError):
 
 
 class DamagedLogRange(PipelineError):
-    """Bytes in the middle of a log are no record, and the reader's mode is to fail on that."""
+    """Bytes in the middle of a log aren't a record, and the reader's mode is to fail on that."""
 
 
 class WrongSchema(PipelineError):

@@ -1,11 +1,11 @@
 """RocketMQ's remoting protocol on Twisted: a server with a table of request processors, and a client.
 
-Read `interfaces` (listening and connecting as a node is given them), `server` (frames of one read become
-requests, a table says who answers), `guarded` (a table that doesn't serve everybody), `serverfactory` (what a
-port's connections share), `requestturns` and `partialframes` (how they share time and memory), `client` (one
-lasting connection per address, over `clientcore.calls`), `eagerwrite` (writing without waiting for the next turn)
-and `tcp` (connecting for real); `deferreds` and `twistedlog` turn what `clientcore` waits for and says into
-Twisted's. The bytes are `wire.remoting`'s.
+Read `interfaces` (listening and connecting as a node is given them), `server` (frames of one read become requests,
+a table says who answers), `guarded` (a table that doesn't serve everybody), `serverfactory` (what a port's
+connections share), `portoptions` (who may connect), `connectionbudget`, `requestturns` and `partialframes` (how
+they share descriptors, time and memory), `client` (one lasting connection per address, over `clientcore.calls`),
+`eagerwrite` (writing without waiting for the next turn) and `tcp` (connecting for real); `deferreds` and
+`twistedlog` turn what `clientcore` waits for and says into Twisted's. The bytes are `wire.remoting`'s.
 
 It doesn't know what any request means, starts no thread, and holds no more than its named limits for a peer
 that doesn't read.

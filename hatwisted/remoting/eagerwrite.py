@@ -11,18 +11,41 @@ own (Twisted's buffering and producer rules would have to be written again).
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
 from twisted.internet.interfaces import ITransport
 from twisted.internet.tcp import Connection
+
+
+class DirectTransport:
+    """A transport without a socket that takes bytes from within the call all the same, by the names of Twisted's
+    `Connection`. Known by its class: a TLS wrapper passes on the attributes and interfaces of what it wraps, and
+    would be written around.
+    """
+
+    TLS = False
+    connected: bool
+    disconnecting: bool
+    _tempDataBuffer: Sized = ()
+
+    @property
+    def dataBuffer(self) -> Sized:
+        """What waits to leave."""
+        raise NotImplementedError
+
+    def writeSomeData(self, data: bytes) -> int | Exception:
+        """How many bytes of `data` have left, or why none can."""
+        raise NotImplementedError
 
 
 def write_now(transport: ITransport, data: bytes) -> None:
     """Send `data` (bytes), from this very call as far as the kernel takes it; order is kept.
 
-    Falls back to `transport.write` for anything but a plain TCP connection with an empty buffer: TLS has to
-    encrypt first, and queued bytes go first.
+    Falls back to `transport.write` for anything but a plain TCP connection (or a DirectTransport) with an empty
+    buffer: TLS has to encrypt first, and queued bytes go first.
     """
     if (
-        isinstance(transport, Connection)
+        isinstance(transport, Connection | DirectTransport)
         and not transport.TLS
         and transport.connected
         and not transport.disconnecting

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 
@@ -11,27 +12,42 @@ from hatwisted.remoting.server import BatchHandler, Handler, ProcessorTable, Rem
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 
-Guard = Callable[[RemotingCommand, str], str | None]
-"""`guard(request, peer)`: why the request isn't served, for its sender; None if it is. peer: "address:port"."""
+
+class Denial(NamedTuple):
+    """Why a request isn't served, for its sender. code: a ResponseCode."""
+
+    remark: str
+    code: int = ResponseCode.SYSTEM_ERROR
 
 
-def guarded(table: ProcessorTable, guard: Guard) -> ProcessorTable:
-    """A table with the same handlers, each asked only what `guard` lets through."""
-    behind = ProcessorTable()
+Guard = Callable[[RemotingCommand, RemotingConnection], Denial | None]
+"""`guard(request, connection)`: None if the request is served."""
+
+
+def guarded(table: ProcessorTable, guard: Guard, codes: Collection[int] | None = None) -> ProcessorTable:
+    """A table with the same handlers, asked only what `guard` lets through.
+
+    - table: the handlers
+    - guard: who decides
+    - codes: of the requests that it decides about; None: about all
+    """
+    behind = table.without()
     for code, handler in table.handlers.items():
-        behind.register(code, partial(_one, guard, handler))
+        if codes is None or code in codes:
+            behind.register(code, partial(_one, guard, handler))
     # One for all codes of a handler: consecutive requests are a batch as long as their handler is the same.
     batches = {handler: partial(_batch, guard, handler) for handler in table.batch_handlers.values()}
     for code, batch_handler in table.batch_handlers.items():
-        behind.register_batch((code,), batches[batch_handler])
+        if codes is None or code in codes:
+            behind.register_batch((code,), batches[batch_handler])
     return behind
 
 
 def _one(
     guard: Guard, handler: Handler, connection: RemotingConnection, request: RemotingCommand
 ) -> RemotingCommand | Deferred[RemotingCommand] | None:
-    refusal = guard(request, connection.peer)
-    return handler(connection, request) if refusal is None else _refused(request, refusal)
+    denial = guard(request, connection)
+    return handler(connection, request) if denial is None else _denied(request, denial)
 
 
 def _batch(
@@ -39,14 +55,14 @@ def _batch(
 ) -> None:
     let_in = []
     for request in batch:
-        refusal = guard(request, connection.peer)
-        if refusal is None:
+        denial = guard(request, connection)
+        if denial is None:
             let_in.append(request)
         else:
-            connection.reply(request, _refused(request, refusal))
+            connection.reply(request, _denied(request, denial))
     if let_in:
         handler(connection, let_in)
 
 
-def _refused(request: RemotingCommand, refusal: str) -> RemotingCommand:
-    return response(request, ResponseCode.SYSTEM_ERROR, refusal)
+def _denied(request: RemotingCommand, denial: Denial) -> RemotingCommand:
+    return response(request, denial.code, denial.remark)

@@ -13,8 +13,8 @@ small requests can ask for big answers. Requests that take long wait for each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, cast
+from typing import Protocol as Interface
+from typing import cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
@@ -29,18 +29,18 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.networks import plain_address
 from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
     RemotingReceiver,
     encode_command,
 )
-
-if TYPE_CHECKING:
-    from hatwisted.remoting.serverfactory import RemotingServerFactory
 
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
@@ -114,12 +114,29 @@ class ProcessorTable:
         return copy
 
 
+class ConnectionsOfPort(Interface):
+    """What a connection needs of its factory. rejected_total: connections closed for what they sent, or for
+    lack of room."""
+
+    table: ProcessorTable
+    partial: PartialFrames
+    turns: RequestTurns
+    rejected_total: int
+
+    def admit(self, connection: RemotingConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+
+    def forget(self, connection: RemotingConnection) -> None:
+        """The connection is gone."""
+
+
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
-    """One client. `peer` is "host:port", `host` its packed address as records carry it."""
+    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address as records carry
+    it."""
 
     _log = Logger()
-    factory: RemotingServerFactory
+    factory: ConnectionsOfPort
 
     def __init__(self, typed_sends: bool = True) -> None:
         self._receiver = RemotingReceiver(typed_sends=typed_sends)
@@ -133,8 +150,13 @@ class RemotingConnection(Protocol):
         self._readers: list[Callable[[], None]] = []
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
         self.active = True
+        self.stalled = False
+        """Has the frame that it has begun been there at the last look, too?"""
         self.open = False
+        self.address = "?"
         self.peer = "?"
+        self.local = False
+        """Does it come from this host?"""
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
@@ -143,9 +165,12 @@ class RemotingConnection(Protocol):
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
         address = transport.getPeer()
-        self.host = HostPort(ip_address(address.host).packed, address.port)
+        client = plain_address(address.host)
+        self.host = HostPort(client.packed, address.port)
         self.host_bytes = self.host.pack()
-        self.peer = f"{address.host}:{address.port}"
+        self.address = str(client)
+        self.peer = f"{client}:{address.port}"
+        self.local = client.is_loopback or address.host == transport.getHost().host
         self.open = True
         if not self.factory.admit(self):
             transport.abortConnection()
@@ -189,6 +214,8 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
+        if commands:
+            self.stalled = False
         self.factory.partial.hold(self, self._receiver.buffered)
         if not self.open:
             return
@@ -327,6 +354,11 @@ class RemotingConnection(Protocol):
             self._out_bytes += len(data)
         elif self.open:
             write_now(cast(ITransport, self.transport), data)
+
+    @property
+    def holds_partial_frame(self) -> bool:
+        """Has the client begun a frame and not ended it?"""
+        return self._receiver.buffered > 0
 
     @property
     def paused(self) -> bool:

@@ -10,16 +10,18 @@ from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.timing.periodic import PeriodicCall
-
-IDLE_LIMIT = 120.0
-"""Seconds without a byte from the client before its connection is closed (serverChannelMaxIdleTimeSeconds)."""
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 
 MAX_CONNECTIONS = 20_000
-"""Open connections of one port; further ones are closed on accept. Keeps descriptors for the store's files."""
+"""Open connections of one port; further ones are closed on accept."""
+
+OPEN_TO_ALL = PortOptions()
 
 
 class RemotingServerFactory(ServerFactory):
@@ -28,19 +30,30 @@ class RemotingServerFactory(ServerFactory):
     - table: who answers what
     - clock: for the idle scan
     - typed_sends: as RemotingReceiver
+    - options: what an operator has decided
+    - budget: of the process's connections
     """
 
     noisy = False
     _log = Logger()
 
-    def __init__(self, table: ProcessorTable, clock: IReactorTime, typed_sends: bool = True) -> None:
+    def __init__(
+        self,
+        table: ProcessorTable,
+        clock: IReactorTime,
+        typed_sends: bool = True,
+        options: PortOptions = OPEN_TO_ALL,
+        budget: ConnectionBudget | None = None,
+    ) -> None:
         self.table = table
+        self._options = options
+        self._budget = budget or ConnectionBudget()
+        self._throttle = LogThrottle(clock)
         self._typed_sends = typed_sends
         self.connections: dict[RemotingConnection, None] = {}
         self.partial = PartialFrames()
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
-        self._refusing = False
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
 
     def serve(self, table: ProcessorTable) -> None:
@@ -48,39 +61,64 @@ class RemotingServerFactory(ServerFactory):
         self.table = table
 
     def startFactory(self) -> None:
-        self._scan.start(IDLE_LIMIT)
+        self._scan.start(self._options.idle_limit)
 
     def stopFactory(self) -> None:
         self._scan.stop()
         self.turns.stop()
 
-    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection:  # type: ignore[override]
+    def buildProtocol(self, addr: IAddress | None) -> RemotingConnection | None:  # type: ignore[override]
+        if not self._is_allowed(addr):
+            return None  # closed before a byte is read
         connection = RemotingConnection(self._typed_sends)
         connection.factory = self
         return connection
 
+    def _is_allowed(self, addr: IAddress | None) -> bool:
+        networks, host = self._options.networks, getattr(addr, "host", "")
+        if networks is None or host in networks:
+            return True
+        self._refuse(host, "listenAllowList doesn't have its address")
+        return False
+
     def admit(self, connection: RemotingConnection) -> bool:
         """Count a new connection; False if there are too many."""
         if len(self.connections) >= MAX_CONNECTIONS:
-            self.rejected_total += 1
-            if not self._refusing:
-                self._log.warn("{limit} connections open, refusing more", limit=MAX_CONNECTIONS)
-            self._refusing = True
+            reason: str | None = f"{MAX_CONNECTIONS} connections are open on this port"
+        else:
+            reason = self._budget.take(connection.address, self._options.of_address)
+        if reason is not None:
+            self._refuse(connection.address, reason)
             return False
-        self._refusing = False
         self.connections[connection] = None
         return True
 
+    def _refuse(self, address: str, reason: str) -> None:
+        self.rejected_total += 1
+        left_out = self._throttle.admit(reason)
+        if left_out is not None:
+            self._log.warn(
+                "connection from {address} refused: {reason}{more}",
+                address=address,
+                reason=reason,
+                more=more_like_it(left_out),
+            )
+
     def forget(self, connection: RemotingConnection) -> None:
         """The connection is gone, and with it what it held of an incomplete frame."""
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            self._budget.give_back(connection.address)
         self.partial.forget(connection)
 
     def _close_idle(self) -> None:
-        # A flag instead of a time stamp per read: a connection silent for a whole scan interval is closed,
-        # which is after IDLE_LIMIT to twice that, and the hot path only sets a bool.
+        # Flags instead of a time stamp per read: a connection silent for a whole scan interval is closed, which is
+        # after the limit to twice that, and the hot path only sets a bool.
         for connection in list(self.connections):
             if not connection.active:
                 self._log.info("closing idle connection of {peer}", peer=connection.peer)
                 connection.abort()
+            elif connection.stalled:
+                connection.reject(f"a frame that hasn't ended within {self._options.idle_limit:g} s")
             connection.active = False
+            connection.stalled = connection.holds_partial_frame

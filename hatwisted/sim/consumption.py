@@ -5,8 +5,8 @@ them, at least once; an ordered group sees those of a queue in their order. A me
 again, or is among its dead letters.
 
 Progress is a number, and knows of no history: where a promoted slave never had what a group has read, the group's
-number stands for other messages than before, and those that come to stand below it may be left out. RocketMQ's
-protocol can't tell; nor is it promised here.
+number stands for other messages than before, and those that come to stand below it may be left out, unless they
+were put by a master that knew the group's progress at its start (`begun`).
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ class Consumption:
         self.terms = terms
         self.deliveries = 0
         """Messages given to it, repeated ones included."""
+        self.begun: dict[QueueKey, int] = {}
+        """Ends that queues had when a master began with less than there was, if it knew the group's progress: what
+        it puts from there on it gives to the group."""
         self._given: set[tuple[str, int, bytes]] = set()
         """Topic, queue and body."""
         self._first: dict[tuple[str, int, int, bytes], int] = {}
@@ -82,6 +85,7 @@ class Consumption:
     def _missing_in(self, store: StoreView, topic: str, queue_id: int) -> Iterable[Violation]:
         first, messages = store.queue(topic, queue_id)
         lost = self._end_of_lost(topic, queue_id, first, messages)
+        lost = min(lost, self.begun.get((topic, queue_id), lost))
         for offset, seen in enumerate(messages, first):
             if seen is not None and offset >= lost and (topic, queue_id, seen.body) not in self._given:
                 where = f"{topic}/{queue_id} #{offset} of {store.name}"

@@ -17,9 +17,9 @@ from hatwisted.sim.consumption import Consumption
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.groupmember import GroupMember
 from hatwisted.sim.linkfaults import LinkFaults
-from hatwisted.sim.load import TOPICS
 from hatwisted.sim.machine import Machine
 from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.messageload import TOPICS
 from hatwisted.sim.promises import Terms
 from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, GROUPS, MEMBERS, NAME_SERVER, Setup
 from hatwisted.sim.simclock import SimClock
@@ -39,7 +39,11 @@ class Group:
         self.trace = Trace(self.clock.seconds)
         self.faults = LinkFaults(self.random("network"))
         self.network = MemoryNetwork(
-            self.clock, latency=self.faults.latency, piece=self.faults.next_piece, held=self.faults.held
+            self.clock,
+            latency=self.faults.latency,
+            piece=self.faults.next_piece,
+            room=self.faults.room,
+            held=self.faults.held,
         )
         members = tuple(MEMBERS) if setup.consumers else ()
         self.consumptions = {terms.name: Consumption(terms) for terms in GROUPS if setup.consumers}
@@ -60,6 +64,8 @@ class Group:
 
     def _machine(self, name: str) -> Machine:
         machine = Machine(name, ADDRESSES[name], self.clock, self.network, self.trace, self.random(name))
+        drift = self.setup.drift
+        machine.speed = 1.0 + self.random(f"speed of {name}").choice((-drift, 0.0, drift))
         self.faults.machines[machine.address] = machine
         return machine
 

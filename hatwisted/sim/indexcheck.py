@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from hatwisted.sim.history import Seen, Sent, Violation
-from hatwisted.sim.load import KEYS, TOPICS, key_of
+from hatwisted.sim.messageload import KEYS, TOPICS, key_of
 
 
 class IndexedStore(Protocol):

@@ -36,6 +36,10 @@ class LinkFaults:
             size = draw(bits)
         return min(waiting, size + 1)
 
+    def room(self) -> int:
+        """How many bytes of one direct write a kernel takes."""
+        return self.piece
+
     def held(self, source: str, target: str) -> bool:
         """Does nothing get from `source` to `target`?"""
         if self.cuts and (source, target) in self.cuts:

@@ -1,4 +1,5 @@
-"""What the programs under simulation log: errors that nobody expects are violations."""
+"""What the programs under simulation log: errors that nobody expects are violations, and so is a peer that breaks
+a protocol, since all of them are ours."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from twisted.internet.error import ConnectionClosed
-from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -19,6 +20,9 @@ from hatwisted.store.errors import StoreError
 EXPECTED = (OSError, StoreError, ClientError, ConnectionClosed, PowerLoss)
 """What a program may say of a machine that fails."""
 
+
+MISSPOKEN = ("broke the HA link's format", "doesn't speak the remoting protocol", "closing ")
+"""What a program says of a peer whose bytes make no sense."""
 
 AUDIT = f"{LogAudit.__module__}.{LogAudit.__qualname__}"
 
@@ -40,6 +44,10 @@ class LogWatch:
         if isinstance(failure, Failure) and not failure.check(*EXPECTED):
             where = failure.getTraceback(elideFrameworkCode=True)
             self.violations.append(Violation("exception", f"{formatEvent(event)}\n{where}"))
+        if event.get("log_level") in (LogLevel.warn, LogLevel.error):
+            told = formatEvent(event)
+            if any(words in told for words in MISSPOKEN):
+                self.violations.append(Violation("protocol", told))
 
     @contextmanager
     def watching(self) -> Iterator[None]:

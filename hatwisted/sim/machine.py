@@ -30,6 +30,9 @@ MEMORY_BYTES = 1 << 20
 
 FIRST_PID = 100
 
+ROUNDING = 1e-6
+"""Seconds, more than what the times of clocks at different speeds are rounded by."""
+
 CLOSING = 1.0
 """Seconds between a service's stop and its process's end: connections that it has closed are gone by then."""
 
@@ -39,23 +42,34 @@ Build = Callable[[Parts], Any]
 
 @implementer(IReactorTime)
 class ProcessClock:
-    """The time of one process: what it has planned happens while it lives and runs."""
+    """The time of one process: what it has planned happens while it lives and runs.
 
-    def __init__(self, clock: SimClock, ahead: float) -> None:
+    - clock: the simulation's
+    - ahead: seconds by which its own time is ahead
+    - speed: seconds of its own time in one of the simulation's, since that began
+    """
+
+    def __init__(self, clock: SimClock, ahead: float, speed: float = 1.0) -> None:
         self.alive = True
         self.paused_until = 0.0
         self.ahead = ahead
+        self.speed = speed
         self._clock = clock
 
     def seconds(self) -> float:
         """See IReactorTime."""
-        return self._clock.now + self.ahead
+        now = self._clock.now
+        return now + self.ahead if self.speed == 1.0 else self.shows(now)
+
+    def shows(self, time: float) -> float:
+        """Its own time at a time of the simulation's."""
+        return time + self.ahead + (time - self._clock.start) * (self.speed - 1.0)
 
     def leap(self, seconds: float) -> None:
         """So much time is gone at once, as after a sleep; what would have been due meanwhile is due now."""
         self.ahead += seconds
         for call in self.getDelayedCalls():
-            call.move(max(self._clock.seconds(), call.planned - seconds))
+            call.move(max(self._clock.seconds(), call.planned - seconds / self.speed))
 
     def pause(self, seconds: float) -> None:
         """It stands still for so long from now on, whatever it was to do before; 0: it goes on."""
@@ -67,7 +81,9 @@ class ProcessClock:
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: Any, **kw: Any) -> SimCall:
         """See IReactorTime."""
-        return self._clock.call_for(self, delay, callable, args, kw)
+        # As a reactor, which calls nothing before its own clock shows the time.
+        rounded = delay if self.speed == 1.0 else delay / self.speed + ROUNDING
+        return self._clock.call_for(self, rounded, callable, args, kw)
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
         """See IReactorTime: this process's own."""
@@ -104,6 +120,8 @@ class Machine:
         """How often the power has failed."""
         self.ahead = 0.0
         """Seconds by which its clock is ahead. A process that runs never goes back."""
+        self.speed = 1.0
+        """Seconds that its clock counts in one."""
         self.ended_at = 0.0
         """Clock seconds when the last process ended that had come to serve: one whose start fails brings nothing
         new to the disk."""
@@ -144,7 +162,7 @@ class Machine:
         # What a process without power was still about to open when it met its end.
         self._network.vanish(self.address, told=False)
         self._boots += 1
-        process = self.process = ProcessClock(self._clock, self.ahead)
+        process = self.process = ProcessClock(self._clock, self.ahead, self.speed)
         self._trace.note(f"boot {self.name}")
         try:
             self.service = service = build(self._parts(process, self.address))
@@ -191,7 +209,7 @@ class Machine:
     def run_twice(self, build: Build) -> bool:
         """Start a second process on the same disk, by mistake. False if it won't run; if it does, it ends at
         once."""
-        twin, address = ProcessClock(self._clock, self.ahead), f"{self.address}-twin"
+        twin, address = ProcessClock(self._clock, self.ahead, self.speed), f"{self.address}-twin"
         try:
             IService(build(self._parts(twin, address))).startService()
         except (OSError, StoreError, PowerLoss):

@@ -52,6 +52,7 @@ class MemoryNetwork:
         clock: delivers; a `task.Clock` or the reactor.
         latency: seconds until a piece, a connect or a close arrives; asked for each.
         piece: how many of so many waiting bytes arrive next.
+        room: how many bytes of one direct write a kernel takes at most; asked for each.
         buffer_size: `bufferSize` of new transports, in bytes.
         held: does nothing get from one address to another at present? Asked at every arrival; bytes wait,
         closes and connects get lost.
@@ -63,12 +64,14 @@ class MemoryNetwork:
         *,
         latency: Callable[[], float] = lambda: 0.0,
         piece: Callable[[int], int] = lambda waiting: waiting,
+        room: Callable[[], int] = lambda: BUFFER_SIZE,
         buffer_size: int = BUFFER_SIZE,
         held: Callable[[str, str], bool] = lambda source, target: False,
     ) -> None:
         self.clock = clock
         self.latency = latency
         self.piece = piece
+        self.room = room
         self.buffer_size = buffer_size
         self.held = held
         self.up = True

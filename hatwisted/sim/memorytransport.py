@@ -2,13 +2,13 @@
 
 Transports keep Twisted's rules: a streaming producer is paused above `bufferSize`, a pull producer asked when the
 buffer is empty, `loseConnection` writes what is queued first, `abortConnection` drops it, an exception in
-`dataReceived` is logged and costs the connection. What they lack is the kernel: a peer that doesn't read leaves
-everything in the writer's own buffer.
+`dataReceived` is logged and costs the connection. The kernel takes what `writeSomeData` gives it, as long as it
+has room; what is queued by `write` it takes when the next piece arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, Protocol
 
 from twisted.internet.address import IPv4Address
@@ -26,6 +26,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.remoting.eagerwrite import DirectTransport
+
 RETRANSMIT = 0.2
 """Seconds between two tries to bring bytes over a path that is held."""
 
@@ -36,6 +38,7 @@ class Carrier(Protocol):
     clock: IReactorTime
     buffer_size: int
     piece: Callable[[int], int]
+    room: Callable[[], int]
     held: Callable[[str, str], bool]
     transports: list[MemoryTransport]
 
@@ -44,7 +47,7 @@ class Carrier(Protocol):
 
 
 @implementer(ITCPTransport, IConsumer, IPushProducer)
-class MemoryTransport:
+class MemoryTransport(DirectTransport):
     """One end of a connection: what is written here arrives at the other end's protocol.
 
     - network: carries it
@@ -72,6 +75,8 @@ class MemoryTransport:
         self._peer = peer
         self._here, self._there = host.host, peer.host
         self._unsent = bytearray()
+        self._queued = 0
+        """Bytes at the end of these that the kernel hasn't taken."""
         self._under_way: IDelayedCall | None = None
         self._reading = True
         self._aborting = False
@@ -95,19 +100,44 @@ class MemoryTransport:
         """Bytes that were written and haven't arrived."""
         return len(self._unsent)
 
+    # -- DirectTransport
+
+    @property
+    def dataBuffer(self) -> Sized:
+        """See DirectTransport: what the kernel hasn't taken."""
+        return range(self._queued)
+
+    def writeSomeData(self, data: bytes) -> int | Exception:
+        """See DirectTransport: what the kernel has room for."""
+        if not self.other.connected and not self._network.held(self._peer.host, self._host.host):
+            return ConnectionLost()  # the kernel knows before the protocol is told
+        taken = data[: max(0, min(self._network.room(), self.bufferSize - len(self._unsent)))]
+        if taken:
+            self._add(taken, len(self._unsent) - self._queued)
+            self._send()
+        return len(taken)
+
     # -- ITransport, ITCPTransport
 
     def write(self, data: bytes) -> None:
         if not isinstance(data, bytes):
             raise TypeError(f"Data must be bytes, not {type(data).__name__}")
-        if not data or not self.connected or self._write_closing or self._aborting:
+        if not data or not self._writable():
             return
-        self._unsent += data
-        self.most_unsent = max(self.most_unsent, len(self._unsent))
+        self._add(data, len(self._unsent))
+        self._queued += len(data)
         if self.streamingProducer and not self.producerPaused and len(self._unsent) > self.bufferSize:
             self.producerPaused = True
             self.producer.pauseProducing()
         self._send()
+
+    def _writable(self) -> bool:
+        return self.connected and not self._write_closing and not self._aborting
+
+    def _add(self, data: bytes, at: int) -> None:
+        if self._writable():
+            self._unsent[at:at] = data
+            self.most_unsent = max(self.most_unsent, len(self._unsent))
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         self.write(b"".join(data))
@@ -207,6 +237,7 @@ class MemoryTransport:
         ):
             self._under_way = network.clock.callLater(RETRANSMIT, self._arrive)
             return
+        self._queued = 0
         if self._unsent:
             if not self.other.connected:
                 self.lost(ConnectionLost())

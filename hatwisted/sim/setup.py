@@ -44,6 +44,9 @@ MOST_CHECKS = 1000
 """Questions about a transaction: more than fit into a run."""
 
 
+DRIFT = 0.05
+"""Of the worst clocks: a time stamp counter that was measured wrongly. What NTP allows for is a hundredth."""
+
 AUDIT_RATE = 1 << 20
 """Bytes a second that a slave compares with its master's, where it does."""
 
@@ -61,6 +64,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - audited: does the slave compare its log with its master's?
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
+    - drift: share by which some hosts' clocks run faster, and others' slower
     - consumers: do groups read?
     - faults: in order of time
     """
@@ -81,6 +85,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     tables: bool
     audited: bool
     copies: int | None
+    drift: float
     consumers: bool
     faults: tuple[Fault, ...]
 
@@ -116,6 +121,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             broker_ip2=address,
             listen_port=BROKER_PORT,
             namesrv_addr=NAME_SERVER,
+            admin_allow_list="*",
             store_path_root_dir="/store",
             mapped_file_size_commit_log=self.log_file_size,
             mapped_file_size_consume_queue=ENTRY_SIZE * self.queue_file_entries,
@@ -163,6 +169,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         tables=Random(f"{seed}/tables").random() < 0.3,
         audited=Random(f"{seed}/audited").random() < 0.15,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
+        drift=Random(f"{seed}/drift").choices((0.0, 0.0005, DRIFT), (75, 5, 20))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),
     )

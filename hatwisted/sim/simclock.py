@@ -30,14 +30,20 @@ class Owner(Protocol):
     alive: bool
     paused_until: float
     """Clock seconds; its calls wait until then."""
-    ahead: float
-    """Seconds by which its own time is ahead of the clock's."""
+    speed: float
+    """Seconds of its own time in one of the clock's."""
+
+    def shows(self, time: float) -> float:
+        """Its own time at a time of the clock's."""
 
 
 class _Always:
     alive = True
     paused_until = 0.0
-    ahead = 0.0
+    speed = 1.0
+
+    def shows(self, time: float) -> float:
+        return time
 
 
 ALWAYS: Owner = _Always()
@@ -64,7 +70,7 @@ class SimCall(msgspec.Struct, eq=False):
 
     def getTime(self) -> float:
         """See IDelayedCall: in its owner's time."""
-        return self.planned + self.owner.ahead
+        return self.owner.shows(self.planned)
 
     def cancel(self) -> None:
         """See IDelayedCall."""
@@ -76,12 +82,12 @@ class SimCall(msgspec.Struct, eq=False):
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self.clock.seconds() + secondsFromNow)
+        self.move(self.clock.seconds() + secondsFromNow / self.owner.speed)
 
     def delay(self, secondsLater: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self.planned + secondsLater)
+        self.move(self.planned + secondsLater / self.owner.speed)
 
     def __str__(self) -> str:
         return f"{getattr(self.function, '__qualname__', self.function)}{self.args}"
@@ -125,6 +131,7 @@ class SimClock:
     """start: seconds since the epoch."""
 
     def __init__(self, start: float) -> None:
+        self.start = start
         self.turns = 0
         """Calls that were due so far."""
         self.now = start
@@ -151,7 +158,7 @@ class SimClock:
         """`callLater` for an owner.
 
         - owner: whose call it is
-        - delay: seconds until then
+        - delay: seconds of the clock until then
         - function, args, named: what is called
         """
         if delay < 0:

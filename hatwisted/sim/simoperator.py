@@ -17,7 +17,8 @@ from twisted.internet.defer import Deferred
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
-from hatwisted.sim.load import QUEUES, TOPICS
+from hatwisted.sim.messageload import QUEUES, TOPICS
+from hatwisted.sim.progresspromises import ProgressPromises
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
 from hatwisted.sim.tablepromises import TablePromises
@@ -50,6 +51,7 @@ class Operator:
         self.start_error: dict[str, str] = {}
         """Why a machine couldn't be started the last time."""
         self.tables = TablePromises(group, self.violations)
+        self.progress = ProgressPromises(group, self.violations)
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
         halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
@@ -102,6 +104,8 @@ class Operator:
             return
         if name in HOSTS:
             self.check_store(name)
+        if name == self._group.master:
+            self.progress.began(name)
 
     def check_store(self, name: str) -> None:
         """Does a machine have all that it promised to have?"""
@@ -116,6 +120,7 @@ class Operator:
     def _compare(self) -> None:
         group = self._group
         self.tables.look()
+        self.progress.look()
         if group.link() is None:
             return
         if group.linked():

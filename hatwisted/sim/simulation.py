@@ -21,8 +21,8 @@ from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import START, Group
 from hatwisted.sim.history import Place, Sent, Violation
 from hatwisted.sim.indexcheck import check_index
-from hatwisted.sim.load import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.logwatch import LogWatch
+from hatwisted.sim.messageload import TIMEOUT, Load, LoadEvents, LoadPattern
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
@@ -46,6 +46,9 @@ SETTLE_PAUSE = 1.0
 DRAIN = 240.0
 """Most seconds for consumers to reach the end of everything: a dead member's queues are given to others once
 its broker misses its heartbeats (120 s), and a queue's lock ends by itself (60 s)."""
+
+TELLING = 12.0
+"""Seconds until brokers have told each other how far groups have come: a commit, and a round of the slave."""
 
 DELIVERY = 40.0
 """Seconds for what brokers put by themselves, at most: a failure makes them pause for some, and rounds of asking
@@ -271,6 +274,7 @@ class Simulation:
             operator.check_store(name)
             self.violations += list(check_index(self.promises.sent.values(), group.store(name)))[:3]
         self._check_delivered()
+        operator.tables.check_alike()
         if self.violations:
             raise _Broken
 
@@ -282,7 +286,8 @@ class Simulation:
             self._pass(2)
         self.violations += list(undelivered(sent, store))[:3]
         self.violations += list(rolled_back(sent, store))[:3]
-        if not self.injector.struck["leap"]:
+        struck = self.injector.struck
+        if not struck["leap"] and not (self.setup.drift and struck["promote"]):
             self.violations += list(early(sent, store))[:3]
 
     def _check_consumed(self) -> None:
@@ -293,6 +298,8 @@ class Simulation:
         while self.clock.seconds() < limit and self._unconsumed():
             self._pass(2)
         self.violations += self._unconsumed()[:3]
+        self._pass(TELLING)
+        self.operator.progress.check_alike()
         store = self.group.store(self.group.master)
         for consumption in self.group.consumptions.values():
             self.violations += list(consumption.out_of_order(store, QUEUE_KEYS))[:3]

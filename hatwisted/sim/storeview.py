@@ -67,6 +67,10 @@ class LiveStore:
             offsets = self._store.index.query(topic, key, MANY, 0, MANY << 20)
         return {offset: self.record_at(offset) for offset in offsets if offset >= self._store.log.min_offset}
 
+    def queue_end(self, topic: str, queue_id: int) -> int:
+        """The offset of a queue's next message."""
+        return self._store.queue_offsets(topic, queue_id)[1]
+
     def newest(self, topic: str, queue_id: int) -> list[Seen | None]:
         """The last messages of a queue, a BATCH of them."""
         with self._disk.looked_at():

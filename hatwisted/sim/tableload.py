@@ -6,7 +6,7 @@ from random import Random
 
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.group import Group
-from hatwisted.sim.load import TIMEOUT, not_answered
+from hatwisted.sim.messageload import TIMEOUT, not_answered
 from hatwisted.sim.tablepromises import Key, TablePromises
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode

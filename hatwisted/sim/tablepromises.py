@@ -6,9 +6,11 @@ a slave has it on its disk a while later, if the disk lets it. Whoever is promot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
 
@@ -81,6 +83,15 @@ class TablePromises:
                 told = f"{_words(key, value)}, but {name} has {self._shown(name, key)}"
                 self._violations.append(Violation("tables", told))
 
+    def check_alike(self) -> None:
+        """Brokers that have been linked for a while, and are well, have the same topics and groups."""
+        (one, here), (other, there) = ((name, self._tables(name)) for name in HOSTS)
+        for (kind, ours), (_, theirs) in zip(_contents(here), _contents(there), strict=True):
+            for name in sorted(ours.keys() | theirs.keys()):
+                if ours.get(name) != theirs.get(name):
+                    told = f"{kind} {name} is {ours.get(name)} on {one}, but {theirs.get(name)} on {other}"
+                    self._violations.append(Violation("tables", told))
+
     def promoted(self, name: str) -> None:
         """It's the master from now on: what it never had is gone."""
         ended = self._group.machines[name].ended_at
@@ -104,12 +115,24 @@ class TablePromises:
         )
 
     def _shown(self, name: str, key: Key) -> int | None:
-        tables: BrokerTables = self._group.machines[name].service.parts.tables
+        tables = self._tables(name)
         if key.kind == "topic":
             topic = tables.topics.get(key.name)
             return None if topic is None else topic.perm
         groups = tables.groups.table().subscription_group_table
         return groups[key.name].retry_max_times if key.name in groups else None
+
+    def _tables(self, name: str) -> BrokerTables:
+        tables: BrokerTables = self._group.machines[name].service.parts.tables
+        return tables
+
+
+def _contents(tables: BrokerTables) -> list[tuple[str, Mapping[str, object]]]:
+    """What there is of each kind, by name."""
+    return [
+        ("topic", tables.topics.table().topic_config_table),
+        ("group", tables.groups.table().subscription_group_table),
+    ]
 
 
 def _words(key: Key, value: int | None) -> str:

@@ -19,7 +19,7 @@ from hatwisted.broker.transaction.halfmessages import HALF_QUEUE
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.sim.history import Place, Sent
-from hatwisted.sim.load import QUEUES, TIMEOUT, TOPICS, LoadEvents, not_answered, request, take_answer
+from hatwisted.sim.messageload import QUEUES, TIMEOUT, TOPICS, LoadEvents, not_answered, request, take_answer
 from hatwisted.wire import fastjson, layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.recordreader import decode_record

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class Sql92Error(ValueError):
-    """An expression that RocketMQ refuses too, or that is beyond the limits here. Line and column count from 1, as
+    """An expression that RocketMQ refuses too, or that exceeds the limits here. Line and column count from 1, as
     an editor shows them.
 
     - reason: for people
     - text: the expression
-    - position: characters before the place
+    - position: of the mistake, in characters
     """
 
     def __init__(self, reason: str, text: str, position: int) -> None:

@@ -2,14 +2,14 @@
 
 Strategy: each node of the tree becomes a function from a property look-up to true, false or null (or a
 text, or a number). What kind of value a node gives is known before any message is seen, since properties are
-always texts; so the choice of comparison, which 4.9.7 makes for every message, is made here once.
+always strings; so the choice of comparison, which 4.9.7 makes for every message, is made here once.
 
 Three-valued logic with RocketMQ's own corners: null = null is true (both sides missing), text = null is
 false but null = text is null, a bare property is never true, and one comparison of things that can't be
-compared gives the whole expression up.
+compared ends the whole evaluation.
 
-Rejected: eval() of generated Python (a filter comes from the network), and a walk over the tree for each
-message (four times the time).
+Rejected: eval() of generated Python (a filter comes from the network), and walking the tree for each
+message (four times slower).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from hatwisted.sqlfilter.tree import (
 )
 
 CACHED: Final = 100
-"""Compiled expressions that are kept (as many as 4.9.7 keeps): some KiB each, 3 MiB for one of full length."""
+"""Compiled expressions that are kept (as many as 4.9.7 keeps): some KiB each, 3 MiB for one of the maximum
+length."""
 
 Lookup: TypeAlias = Callable[[str], "str | None"]
 """A message's property by name; None if it hasn't got it."""
@@ -62,8 +63,8 @@ _TESTS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 class Sql92Filter:
-    """One expression. ignored_from: where text begins that has no meaning (see parser.Parsed), or None; size:
-    the tree's nodes, of which each costs some 0.2 us per message at the worst."""
+    """One expression. ignored_from: where text begins that is ignored (see parser.Parsed), or None; size:
+    the tree's nodes, each of which costs some 0.2 us per message at worst."""
 
     __slots__ = ("_evaluate", "expression", "ignored_from", "size")
 
@@ -77,7 +78,7 @@ class Sql92Filter:
     def evaluate(self, look: Lookup) -> bool | None:
         """True, false or null for one message. Raises NotComparable."""
         value = self._evaluate(look)
-        assert value is None or isinstance(value, bool), "the parser lets conditions through only"
+        assert value is None or isinstance(value, bool), "the parser only lets conditions through"
         return value
 
     def matches(self, look: Lookup) -> bool:
@@ -178,14 +179,14 @@ def _compile_negation(node: Negation) -> _Evaluate:
     operand = _compile(node.operand)
 
     def evaluate(look: Lookup) -> _Value:
-        operand(look)  # it may be what can't be compared
+        operand(look)  # it may raise NotComparable
         return None
 
     return evaluate
 
 
 def _number(node: Node) -> Number | None:
-    """The number that `node` is, minus signs worked in. It keeps its class: -2147483648 is a Long."""
+    """The number that `node` is, minus signs applied. It keeps its class: -2147483648 is a Long."""
     if isinstance(node, Negation):
         inner = _number(node.operand)
         return None if inner is None else Number(-inner.value, inner.kind)

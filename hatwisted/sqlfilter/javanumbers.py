@@ -1,8 +1,8 @@
 """Numbers as Java reads and orders them: Integer.valueOf, Long.valueOf, Double.valueOf and their compareTo.
 
-A property is a text. Compared with a number it becomes one of that number's class, by Java's rules: no
-blanks around whole numbers, but around doubles; `3000000000` is no Integer and `5.5` no Long; NaN is above
-everything and -0.0 below 0.0. Python's int() and float() take other things (`1_000`, `inf`, `٣.٥`).
+A property is a string. Compared with a number it is converted to that number's class, by Java's rules: blanks
+are allowed around doubles but not around whole numbers; `3000000000` isn't an Integer, nor `5.5` a Long; NaN
+is above everything and -0.0 below 0.0. Python's int() and float() accept more (`1_000`, `inf`, `٣.٥`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _LONG_END: Final = 1 << 63
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _WHOLE_ANY_SCRIPT: Final = re.compile(r"[+-]?\d+")
 _MAX_DIGITS: Final = 4000
-"""Digits Python turns into an int without complaint; that many are out of range unless they are zeros."""
+"""Digits that Python converts to an int without complaint; more are out of range, unless they are zeros."""
 _BMP_END: Final = "\uffff"
-"""Java looks at UTF-16 halves: it sees no digits beyond this character."""
+"""Java looks at UTF-16 code units: it sees no digits beyond this character."""
 _DOUBLE: Final = re.compile(
     r"[+-]?(?:(?P<special>NaN|Infinity)"
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
     r"|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)"
 )
-"""Possessive throughout: digits that could be shared out between two repetitions would be tried in all ways."""
+"""Possessive throughout: digits that two repetitions could share would be tried in every split."""
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
-"""What Java's String.trim takes away."""
+"""What Java's String.trim removes."""
 
 
 class NotComparable(Exception):
-    """A message's property doesn't fit what it is compared with. 4.9.7 gives the whole expression up then,
-    whatever its other parts would say: the message doesn't match."""
+    """A message's property doesn't fit what it is compared with. 4.9.7 then abandons the whole
+    expression, whatever its other parts would say: the message doesn't match."""
 
 
 def java_integer(text: str) -> int:
@@ -100,8 +100,8 @@ def compare_whole(left: int, right: int) -> int:
 
 
 def compare_numbers(left: Number, right: Number) -> int:
-    """Two numbers of an expression: as doubles if one is, and whole numbers then lose what a double can't
-    hold."""
+    """Two numbers of an expression: as doubles if either is one; whole numbers then lose what a double can't
+    represent."""
     if NumberKind.DOUBLE in (left.kind, right.kind):
         return compare_doubles(float(left.value), float(right.value))
     return compare_whole(int(left.value), int(right.value))

@@ -1,12 +1,12 @@
-"""Words of a filter expression, one at a time.
+"""The words of a filter expression, one at a time.
 
 The words are those of 4.9.7's SelectorParser: keywords in any case, names of letters, digits, `_` and `$`,
 decimal numbers with an optional L, floating-point numbers, texts in single quotes (`''` is one quote), and
 the marks. The longest word wins. Between them may be white space, `/* */`, and `--` to the end of a line that
-does end (a `--` in the last line is two minus signs there).
+has one (in the last line, `--` is two minus signs).
 
 Words are made on demand, because 4.9.7 never looks beyond the word that follows a complete expression:
-reading all of the text first would refuse what it takes.
+reading the whole text first would refuse what it accepts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Word(NamedTuple):
 
 
 class Lexer:
-    """Gives the words of `text` in turn, then END for ever."""
+    """Gives the words of `text` in turn, then END forever."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -61,14 +61,14 @@ class Lexer:
     def next(self) -> Word:
         """Raises Sql92Error where no word can begin."""
         skipped = _SKIPPED.match(self.text, self._position)
-        assert skipped is not None, "it matches nothing as well"
+        assert skipped is not None, "it also matches the empty string"
         position = skipped.end()
         if position == len(self.text):
             self._position = position
             return Word(END, "", position)
         found = _WORD.match(self.text, position)
         if found is None:
-            raise Sql92Error(f"{self.text[position]!r} can't begin a word", self.text, position)
+            raise Sql92Error(f"{self.text[position]!r} can't start a word", self.text, position)
         self._position = found.end()
         return _word(found, position)
 

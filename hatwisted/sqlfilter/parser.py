@@ -7,9 +7,10 @@
     unary       = ("+" | "-" | NOT) unary | primary
     primary     = text | number | TRUE | FALSE | NULL | property | "(" disjunction ")"
 
-What may be compared with what is checked here too, as 4.9.7 does while it parses; a negative number is no
-constant to those checks, because it is a minus sign before one. 4.9.7 is content with a complete expression
-at the start and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as `Parsed.ignored_from`.
+What may be compared with what is checked here too, as 4.9.7 does while it parses; to those checks a
+negative number isn't a constant, because it is one with a minus sign. 4.9.7 is satisfied with a complete
+expression at the start and doesn't read on: `a = 1 b` means `a = 1`. That is kept, and shown as
+`Parsed.ignored_from`.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from hatwisted.sqlfilter.tree import (
 )
 
 MAX_LENGTH: Final = 16 * 1024
-"""Characters of an expression. Real ones have some dozens, a list for IN perhaps thousands; reading one holds
-up the broker for a few ms at this length. 4.9.7 has no limit."""
+"""Characters of an expression. Real ones have some dozens, a list for IN perhaps thousands; at this length,
+parsing blocks the broker for a few ms. 4.9.7 has no limit."""
 
 MAX_DEPTH: Final = 32
-"""Brackets, NOTs and signs within each other. 4.9.7 goes on until Java's stack overflows, and refuses then."""
+"""Nested parentheses, NOTs and signs. 4.9.7 goes on until Java's stack overflows, and then refuses."""
 
 MAX_HEIGHT: Final = 4 * MAX_DEPTH
-"""Levels of the tree: at most four between two brackets, but for chains like `a = b = c = d`, which lean to
-the left as far as they are long."""
+"""Levels of the tree: at most four between two parentheses, except for chains like `a = b = c = d`, which are
+as deep as they are long."""
 
 _INT_END: Final = 1 << 31
 _LONG_END: Final = 1 << 63
@@ -60,7 +61,7 @@ _ORDERINGS: Final = (">", ">=", "<", "<=")
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """ignored_from: where text begins that has no meaning because the expression was complete before; None if
+    """ignored_from: where text begins that is ignored because the expression was complete before it; None if
     there is none."""
 
     tree: Node
@@ -130,7 +131,7 @@ class _Parser:
         return Chain(keyword == "OR", tuple(terms))
 
     def _condition(self, node: Node, start: Word) -> Node:
-        """`node` where a truth value is wanted; `start`: its first word."""
+        """`node` where a truth value is required; `start`: its first word."""
         if isinstance(node, BOOLEANS):
             return node
         if isinstance(node, Property):
@@ -154,7 +155,7 @@ class _Parser:
 
     def _equal(self, mark: Word, left: Node, right: Node) -> Node:
         if Truth(None) in (left, right):
-            raise self._error("nothing equals NULL, ask with IS NULL,", mark)
+            raise self._error("nothing equals NULL (use IS NULL)", mark)
         if isinstance(left, Truth) and isinstance(right, (Number, Text)):
             raise self._error("TRUE and FALSE can't be compared with a number or a text", mark)
         equal = Comparison("=", left, right)
@@ -194,7 +195,7 @@ class _Parser:
         ends = (self._ordered(word, value, low, below), self._ordered(word, value, high, above))
         both_numbers = isinstance(low, Number) and isinstance(high, Number)
         if both_numbers and not negated and compare_numbers(high, low) < 0:  # type: ignore[arg-type]
-            raise self._error("BETWEEN wants the smaller number first", word)
+            raise self._error("BETWEEN takes the smaller number first", word)
         return Chain(negated, ends)
 
     def _in(self, word: Word, left: Node, negated: bool) -> Node:

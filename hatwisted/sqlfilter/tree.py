@@ -1,7 +1,7 @@
-"""What an expression says: frozen nodes that the parser makes and the compiler reads.
+"""An expression as a tree: frozen nodes that the parser makes and the compiler reads.
 
 BETWEEN, <> and NOT IN have no nodes of their own, they are made of the others; a chain of AND or of OR is one
-node, so that a hundred alternatives are no nesting.
+node, so that a hundred alternatives don't nest.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class NumberKind(Enum):
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A number that stands in the expression."""
+    """A number literal."""
 
     value: int | float
     kind: NumberKind
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A text that stands in the expression."""
+    """A string literal."""
 
     value: str
 
@@ -41,13 +41,13 @@ class Truth(msgspec.Struct, frozen=True):
 
 
 class Property(msgspec.Struct, frozen=True):
-    """A property's value: a text, or null if the message hasn't got it."""
+    """A property's value: a string, or null if the message doesn't have it."""
 
     name: str
 
 
 class Negation(msgspec.Struct, frozen=True):
-    """`-operand`: null for all but numbers, texts that look like one included."""
+    """`-operand`: null for all but numbers, even for strings that look like one."""
 
     operand: Node
 
@@ -77,7 +77,7 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class Cast(msgspec.Struct, frozen=True):
-    """A bare property where a truth value is wanted: false for every text, "true" included."""
+    """A bare property where a truth value is required: false for every string, even "true"."""
 
     name: str
 
@@ -108,7 +108,7 @@ def size(tree: Node) -> int:
 
 
 def _levels(tree: Node) -> Iterator[list[Node]]:
-    """The nodes level by level, without recursion: the tree may be any height still."""
+    """The nodes level by level, without recursion: the height isn't limited yet."""
     level = [tree]
     while level:
         yield level

@@ -1,8 +1,8 @@
-"""Listening ports that are claimed early and opened when the service behind them starts.
+"""Listening ports that are claimed early and opened when their service starts.
 
 A port in use has to be reported before twistd forks, so `claim` binds it while the services are put together. It
-listens only from `listen` on: a client that connects earlier would sit in the backlog of a broker that is
-still recovering, instead of being refused and going elsewhere.
+listens only from `listen` on: a client that connects earlier would wait in the backlog of a broker that is
+still recovering, instead of being refused and trying another.
 
 Rejected: listening first in `startService` (too late to report it), and binding twice, once as a trial
 (another process may take the port in between).
@@ -23,12 +23,12 @@ from hatwisted.tap.descriptors import NewcomerGuard, room_for_connections
 
 @implementer(IListening)
 class ClaimedPorts:
-    """Ports of one process: bound by `claim`, opened by `listen`, given back by `release`.
+    """Ports of one process: bound by `claim`, opened by `listen`, closed by `release`.
 
     room: may another connection be accepted?
 
-    SO_REUSEADDR is set: connections of a former process in TIME_WAIT don't hold a port (B146), a listening
-    one does.
+    SO_REUSEADDR is set: connections of a former process in TIME_WAIT don't block a port (B146), a listening
+    socket does.
     """
 
     def __init__(self, reactor: Any, room: Callable[[], bool] = room_for_connections) -> None:

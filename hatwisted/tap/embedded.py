@@ -29,7 +29,7 @@ def build_master(config: BrokerConfig, parts: Parts) -> IService:
 
 
 class Announcement(Service):
-    """Tells clients' `namesrvAddr` in the log and on the terminal, once all beneath it has started.
+    """Shows the `namesrvAddr` for clients in the log and on the terminal, once its child services have started.
 
     A daemon has left the terminal by then: a duplicate of standard output passes through the fork.
     """
@@ -58,5 +58,5 @@ class Announcement(Service):
 def _duplicate(stream: TextIO) -> TextIO:
     try:
         return os.fdopen(os.dup(stream.fileno()), "w")
-    except (OSError, ValueError):  # no file after it
+    except (OSError, ValueError):  # not a descriptor that can be duplicated
         return stream

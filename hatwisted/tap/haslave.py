@@ -22,7 +22,7 @@ class Options(BrokerOptions):
     synopsis = "[--conf FILE] [--set key=value ...]"
     longdesc = (
         "A RocketMQ-compatible slave: copies its master and serves reads. Without a file it is "
-        "broker 1 of the group that brokerName names, and needs to know where its master is: "
+        "broker 1 of the group brokerName, and has to be told how to find its master: "
         "--namesrv, or --set haMasterAddress."
     )
 

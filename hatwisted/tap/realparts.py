@@ -12,12 +12,13 @@ from typing import Any
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.host import Host
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.tcp import TcpConnecting
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
-from hatwisted.tap.descriptors import descriptor_limit, raise_descriptor_limit
+from hatwisted.tap.descriptors import connections_within, descriptor_limit, raise_descriptor_limit
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
@@ -25,6 +26,7 @@ def real_parts(reactor: Any) -> Parts:
     """Everything from `reactor` and the operating system."""
 
     raise_descriptor_limit()
+    descriptors = descriptor_limit()
 
     def make_worker(name: str, threads: int) -> IWorker:
         return ThreadWorker(reactor, threads, name)
@@ -41,7 +43,8 @@ def real_parts(reactor: Any) -> Parts:
         process_id=os.getpid,
         boot=boot(),
         memory_bytes=memory_bytes(),
-        descriptors=descriptor_limit(),
+        descriptors=descriptors,
+        connections=ConnectionBudget(connections_within(descriptors)),
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
 

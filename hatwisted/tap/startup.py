@@ -1,6 +1,6 @@
 """From twistd's command line to a service, or to one line on standard error and exit status 1.
 
-Whatever can be wrong should be found in `makeService`: twistd hasn't forked yet, so the operator's terminal
+Whatever can be wrong should show in `makeService`: twistd hasn't forked yet, so the operator's terminal
 still gets the line, daemonised or not. What only shows when services start (after the fork: a POSIX record
 lock doesn't survive one) passes through twistd, which removes the pid file and informs the waiting parent;
 with `-n` it would end in a traceback, which the exception hook below turns into the same line. The parent
@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
 from twisted.application.service import IService, MultiService
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
@@ -27,17 +26,18 @@ from twisted.python import usage
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
-from hatwisted.config.protection import missing_protection
+from hatwisted.config.protection import missing_protection, open_to_strangers
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.realparts import real_parts
 
 log = Logger()
 
-# Somebody else's doing (a file, a folder, a port): reported in one line. Anything else is ours and keeps its
-# traceback.
+# Errors of the surroundings (a file, a folder, a port): reported in one line. Anything else is a bug and keeps
+# its traceback.
 EXPECTED = (ConfigError, StoreError, CannotListenError, OSError)
 
-C = TypeVar("C", bound=msgspec.Struct)
+C = TypeVar("C", bound=BrokerConfig | NamesrvConfig)
 
 
 class ServerOptions(usage.Options):
@@ -63,7 +63,7 @@ class ServerOptions(usage.Options):
 
 
 class BrokerOptions(ServerOptions):
-    """What a broker takes besides."""
+    """What brokers take in addition."""
 
     def opt_namesrv(self, addresses: str) -> None:
         """Name servers as host:port;host:port, the same as --set namesrvAddr=..."""
@@ -107,7 +107,14 @@ def make_service(
 
         with _placed(loaded.source):
             parts = real_parts(reactor)
-            return StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+            service = StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+        log.info(
+            "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
+            descriptors=parts.descriptors,
+            connections=parts.connections.most,
+        )
+        terminal.warn_once_started(open_to_strangers(loaded.config))
+        return service
 
 
 class StartupService(MultiService):
@@ -116,7 +123,7 @@ class StartupService(MultiService):
 
     - service: all of them
     - terminal: of the operator who starts it
-    - time: runs as long as they do, and keeps their clock steady; None: nothing does
+    - time: runs as long as they do, and keeps their clock steady; None: there is none
     """
 
     def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
@@ -133,7 +140,7 @@ class StartupService(MultiService):
     def startService(self) -> None:
         with self._terminal.reported():
             super().startService()
-        self._terminal.close()
+        self._terminal.started()
 
 
 class Terminal:
@@ -149,12 +156,26 @@ class Terminal:
         self._stream = sys.stderr
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
+        self._warning: str | None = None
 
-    def close(self) -> None:
-        """Let go of it; idempotent."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+    def warn_once_started(self, line: str | None) -> None:
+        """What the log and the operator are told once the server runs; None: nothing."""
+        self._warning = line
+
+    def started(self) -> None:
+        """The server runs: say what there is to say, and let go of the terminal; idempotent."""
+        if self._descriptor is None:
+            return
+        if self._warning is not None:
+            log.warn("{line}", line=self._warning)
+            self._write(f"warning: {self._warning}")
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def _write(self, line: str) -> None:
+        assert self._descriptor is not None
+        with suppress(OSError):  # gone: the log has it
+            os.write(self._descriptor, f"{self._program}: {line}\n".encode())
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -164,7 +185,7 @@ class Terminal:
         except EXPECTED as error:
             log.critical("can't start: {error}", error=one_line(error))
             if self._descriptor is not None and os.getpid() != self._pid:
-                os.write(self._descriptor, f"{self._program}: {one_line(error)}\n".encode())
+                self._write(one_line(error))
             raise
 
     def explain_late_errors(self) -> None:
@@ -199,7 +220,7 @@ def _explained(program: str) -> Iterator[None]:
 
 @contextmanager
 def _placed(source: Source) -> Iterator[None]:
-    """Put file and line before what a setting has led to."""
+    """Prefix an error that a setting has caused with the setting's file and line."""
     try:
         yield
     except SettingError as error:

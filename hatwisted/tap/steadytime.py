@@ -1,16 +1,16 @@
 """The time that a server runs by: the system's, but without its steps.
 
 A reactor keeps timers by the system clock. Set that back an hour, and for an hour nothing is due: no heartbeat
-leaves, no put that waits for its slave times out, nothing is flushed. Set it forward,
-and all of it is due at once. So the reactor is given a clock that goes on evenly, as the monotonic one does, and
-*follows* the system clock: after a step it runs faster or slower until both agree. Store times are read off the
-same clock, hence never run backwards, and are right again after a while.
+is sent, no put that waits for its slave times out, nothing is flushed. Set it forward, and everything is due
+at once. So the reactor is given a clock that runs evenly, as the monotonic one does, and *follows* the system
+clock: after a step it runs faster or slower until both agree. Store times come from the same clock, so they
+never run backwards, and are right again after a while.
 
-How much faster or slower is bounded by what a peer with a right clock expects: a heartbeat that is due every 5 s
+How much faster or slower is limited by what a peer with a correct clock expects: a heartbeat that is due every 5 s
 has to come within 20 s, a registration every 30 s within 120 s, ours and theirs alike.
 
-Rejected: shifting pending timers when a step is noticed (whatever has noted a time in the past would be wrong
-still), and a monotonic clock beside the system's (two kinds of seconds in every module, to be mixed up).
+Rejected: shifting pending timers when a step is noticed (a time noted earlier would still be wrong), and a
+monotonic clock in addition to the system's (two kinds of seconds in every module, easily confused).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SLOWEST, FASTEST = 0.5, 3.0
 """Rates while following: heartbeats come every 10 s at worst, and silence is noticed after 7 s at the soonest."""
 
 LEAP = 3600.0
-"""Seconds by which the system clock may be ahead before they are taken over in one step: the machine was asleep,
-or its clock was wrong until now."""
+"""Seconds by which the system clock may be ahead before this one jumps to it: the machine was asleep, or its clock
+was wrong until now."""
 
 LEAP_PROOF = 60.0
 """Seconds that such a lead has to last. A clock that is a hundred days ahead for a moment would leave this one a

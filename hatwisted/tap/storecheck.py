@@ -1,9 +1,9 @@
-"""Can this process own the store folder, and are its files of the sizes configured? Asked before twistd forks,
-while a terminal still hears the answer. (And can a name server write its settings?)
+"""Can this process own the store folder, and are its files of the sizes configured? Checked before twistd forks,
+while the answer still reaches a terminal. (And can a name server write its settings?)
 
 The answer isn't kept: a POSIX record lock belongs to a process and doesn't pass through a fork, so the lock
-is given back at once and the store takes it for good when it loads. What takes long to find out, whether the
-log is damaged, is left to that moment too.
+is released at once, and the store takes it for good when it loads. What takes long to find out, whether the
+log is damaged, is left until then as well.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _check_folder(fs: IFileSystem, folder: str) -> None:
 
 @contextmanager
 def _setting(key: str) -> Iterator[None]:
-    """Blame `key` for what goes wrong with files inside."""
+    """Attribute what goes wrong with files inside to the setting `key`."""
     try:
         yield
     except (StoreError, OSError) as error:

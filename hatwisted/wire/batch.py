@@ -14,11 +14,11 @@ from hatwisted.wire.layout import MAX_PROPERTIES_LENGTH
 
 _HEAD: Final = struct.Struct(">iiiii")
 _LENGTHS: Final = struct.Struct(">i8xii")
-"""Of the head what counts: size, flag and body size."""
+"""The fields of the head that matter: size, flag and body size."""
 _BODY_AT: Final = _HEAD.size
 _PROPERTIES_LENGTH: Final = struct.Struct(">h")
 BATCH_ENTRY_FIXED: Final = _HEAD.size + _PROPERTIES_LENGTH.size
-"""Bytes of an entry besides its body and properties."""
+"""Bytes of an entry in addition to its body and properties."""
 MAX_ENTRIES: Final = 7_900
 """Messages per batch. The answer has an id of 33 characters for each, in a header of at most MAX_HEADER; and a
 batch is one append, some 20 ms of it for as many tiny messages."""

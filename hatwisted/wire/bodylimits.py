@@ -1,7 +1,7 @@
-"""How many bytes the body of a request may have: what no broker or client sends is refused before it's read.
+"""How many bytes the body of a request may have: what no broker or client sends is refused before it is parsed.
 
-Most requests have none, and RocketMQ ignores one that comes nevertheless; here it's refused beyond `MAX_BODY`.
-Bodies of messages are bounded by `maxMessageSize` and by the frame.
+Most requests have none, and RocketMQ ignores one where none is expected; here it's refused above `MAX_BODY`.
+Message bodies are limited by `maxMessageSize` and by the frame.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ BODY_LIMITS: Final[Mapping[int, int]] = {
 
 
 def body_limit(code: int) -> int:
-    """Bytes that a request with this code may have."""
+    """Bytes that the body of a request with this code may have."""
     return BODY_LIMITS.get(code, MAX_BODY)

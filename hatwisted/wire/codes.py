@@ -1,8 +1,8 @@
 """Request, response, language and version numbers of the remoting protocol, with RocketMQ's own names.
 
 The numbers are RocketMQ's public protocol (4.9.7, and the few of 5.x that 5.x clients and slaves can't do
-without). Codes that were never seen on the wire are left out: an unknown number is answered by
-`REQUEST_CODE_NOT_SUPPORTED` anyway, so a name for it would serve no reader.
+without). Codes that were never seen on the wire are left out: an unknown number is answered with
+`REQUEST_CODE_NOT_SUPPORTED` anyway.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended. 10, 11 and 12 mean *stored*, but with less than was wished for."""
+    """How a request ended. 10, 11 and 12 mean *stored*, but not flushed or replicated as configured."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -175,21 +175,21 @@ class LanguageCode(IntEnum):
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
-# Version ordinals that change how a peer is spoken to.
+# Version ordinals at which the protocol changes.
 V3_0_7_SNAPSHOT: Final = 28
-"""Older consumers can't be reset, nor asked where they stand."""
+"""Older consumers can't be reset, nor asked for their offsets."""
 V3_0_11: Final = 37
 """Older brokers register without the outer object around the topic table."""
 V3_1_8_SNAPSHOT: Final = 62
 """Older consumers can't be asked what they are doing."""
 V3_4_9: Final = 121
-"""From here on `maxReconsumeTimes` of a sent-back message is meant."""
+"""From here on `maxReconsumeTimes` of a sent-back message is valid."""
 V4_1_0_SNAPSHOT: Final = 232
-"""Java clients refuse SQL92 pulls to a broker below this."""
+"""Java clients send no SQL92 pulls to a broker below this."""
 V4_9_4: Final = 401
-"""From here on clients want route answers with quoted integer keys."""
+"""From here on clients expect route answers with quoted integer keys."""
 V4_9_7: Final = 407
-"""What we are, to our peers."""
+"""The version that we present to peers."""
 V5_0_0: Final = 413
 """From here on compressed registrations carry attributes and queue mappings."""
 V5_3_3: Final = 479

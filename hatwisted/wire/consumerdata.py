@@ -1,13 +1,13 @@
-"""What a heartbeat says of a consumer group: RocketMQ's ConsumerData, its words and the numbers they have had."""
+"""What a heartbeat says about a consumer group: RocketMQ's ConsumerData, its constants by name and by number."""
 
 from __future__ import annotations
 
 from typing import Final
 
 CONSUME_ACTIVELY: Final = "CONSUME_ACTIVELY"
-"""It pulls when its program asks."""
+"""It pulls when its program asks it to."""
 CONSUME_PASSIVELY: Final = "CONSUME_PASSIVELY"
-"""It is handed messages."""
+"""Messages are pushed to it."""
 CONSUME_TYPES: Final = {0: CONSUME_ACTIVELY, 1: CONSUME_PASSIVELY}
 
 BROADCASTING: Final = "BROADCASTING"
@@ -26,4 +26,4 @@ SQL92: Final = "SQL92"
 """The expression type of conditions on properties; RocketMQ has no other."""
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker has from its first start on, even where groups aren't created on demand."""
+"""A group that every broker has from its first start, even where groups aren't created on demand."""

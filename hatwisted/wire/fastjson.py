@@ -1,13 +1,13 @@
 """The JSON dialect of fastjson 1.2, which RocketMQ writes into its config files and some remoting bodies.
 
 Three things aren't JSON: integer keys without quotes (`{0:20,1:20}`), objects as keys (maps keyed by a
-message queue), and the pretty format's own idea of line breaks. What is read always has text keys: `{0:5}`
+message queue), and the pretty format's own line breaks. Maps that are read always have string keys: `{0:5}`
 and `{"0":5}` give the same dict, an object key becomes its canonical JSON text (fields sorted, no spaces).
-What is written takes the type of the key as the sign: int keys are bare in the pretty format, a Struct as key
+When writing, the type of a key decides: int keys are bare in the pretty format, a Struct as key
 is written as an object.
 
-Reading goes through three doors, the cheap ones first: real JSON; JSON once bare integer keys are quoted (one
-regular expression, so that a master's megabyte of consumer offsets costs milliseconds); a small parser for
+Reading tries three ways, cheap ones first: as plain JSON; as JSON after quoting bare integer keys (one
+regular expression, so that a master's megabyte of consumer offsets costs milliseconds); with a small parser for
 the rest. Rejected: the small parser for all (30 times slower), and a regular expression for object keys too.
 """
 
@@ -23,10 +23,10 @@ import msgspec
 MAX_DEPTH: Final = 64
 """Levels of nesting the small parser follows; RocketMQ's own data has 5."""
 MAX_SLOW: Final = 4 << 20
-"""Characters the small parser reads, some seconds of them at worst: twice a map of 20,000 queues, the largest
+"""Characters the small parser reads, which takes a few seconds at worst: twice a map of 20,000 queues, the largest
 text that needs it."""
 
-# All repetitions are possessive, and a text that isn't closed is one to the end: nothing is read twice.
+# All repetitions are possessive, and an unclosed string extends to the end: nothing is read twice.
 _CHARACTERS: Final = r'"(?:[^"\\]++|\\.)*+'
 _BARE_KEY: Final = re.compile(rf'({_CHARACTERS}(?:"|\\?\Z))|([{{,]\s*+)(-?\d++)(?=\s*+:)', re.DOTALL)
 _TOKEN: Final = re.compile(
@@ -44,7 +44,7 @@ class FastjsonError(ValueError):
 
 
 def loads(data: bytes | str) -> Any:
-    """Dicts with text keys, lists, texts, numbers, booleans, None. FastjsonError for anything else."""
+    """Dicts with string keys, lists, strings, numbers, booleans, None. FastjsonError for anything else."""
     try:
         return _decode(data)
     except (ValueError, RecursionError):
@@ -60,7 +60,7 @@ def loads(data: bytes | str) -> Any:
 
 
 class _Parser:
-    """Recursive descent over tokens, for what the regular expression can't mend."""
+    """Recursive descent over tokens, for what the regular expression can't fix."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_SLOW:
@@ -133,7 +133,7 @@ class _Parser:
         return pairs
 
     def _key(self, depth: int) -> str:
-        """The text of a key. Keys of objects that are keys themselves would double their quotes' escapes with
+        """The text of a key. Object keys inside object keys are refused: their escaped quotes would double at
         every level."""
         nested = self._next[0] == "mark"
         if nested and self._in_key:
@@ -161,15 +161,16 @@ def dumps_compact(value: Any) -> bytes:
     """
     try:
         return _encode(value)
-    except TypeError:  # msgspec refuses keys that aren't text or numbers
+    except TypeError:  # msgspec refuses keys that aren't strings or numbers
         return _text(value, None)
 
 
 def dumps_pretty(value: Any) -> bytes:
     """The way RocketMQ's config files look: tabs, no space after a colon, no final newline.
 
-    Maps with integer keys are written bare and on one line, their closing brace on the next. Struct fields
-    are sorted by name as fastjson sorts those of a class, and left out when None; dicts keep their order.
+    Maps with integer keys are written on one line, the keys bare, and their closing brace on the next. Struct
+    fields are sorted by name as fastjson sorts those of a class, and left out when None; dicts keep their
+    order.
     """
     return _text(value, "\t")
 
@@ -203,7 +204,7 @@ def _write(value: Any, indent: str | None, depth: int, pieces: list[str]) -> Non
 def _write_map(value: Mapping[Any, Any], indent: str | None, depth: int, pieces: list[str]) -> None:
     kinds = {*map(type, value)}
     if indent is not None and kinds == {int} == {*map(type, value.values())}:
-        # Consumer offsets are thousands of these, written every few seconds: in one piece.
+        # Consumer offsets are thousands of these, written every few seconds: joined in one go.
         pairs = ",".join([f"{key}:{item}" for key, item in value.items()])
         pieces.append("{" + pairs + _break(indent, depth) + "}")
     elif kinds <= {str}:
@@ -262,7 +263,7 @@ def _fields(value: msgspec.Struct) -> list[tuple[str, Any]]:
 
 @cache
 def _names(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    """(attribute, name in quotes) by name. Kept per class: to look them up costs 0.1 ms."""
+    """(attribute, name in quotes) by name. Cached per class: looking them up costs 0.1 ms."""
     fields = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
     ordered = sorted(fields, key=lambda field: field[1])
     return tuple((attribute, _encode(name).decode()) for attribute, name in ordered)

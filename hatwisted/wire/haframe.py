@@ -1,13 +1,14 @@
 """The HA link's classic dialect: 8-byte reports from the slave, headers and log bytes from the master.
 
-Both receivers are sans-IO: they are given what a socket read gave and return what is whole. The link
+Both receivers are sans-IO: they take what a socket read returned and give what is complete. The link
 carries gigabytes, so the frame receiver copies no body that arrived in one read (frames are views of that
 read) and copies one that did not exactly once, into a buffer of its final size. Rejected: a ring buffer
 (every body would be copied), and a list of pieces joined at the end (a peer that dribbles single bytes would
 cost 50 bytes each).
 
-A report is taken at face value here; whether it is plausible (not negative, not beyond what was sent) is for
-the link that knows the log. Sizes are checked here, because a wrong one makes all that follows unreadable.
+A report is taken at face value here; whether it is plausible (not negative, not beyond what was sent) is
+decided by the link, which knows the log. Sizes are checked here, because a wrong one makes all that follows
+unreadable.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class HaAck(Enum):
     """What a slave's acknowledgement promises (config value `haAck`)."""
 
     RECEIVED = "received"
-    """Written to the slave's log, as in RocketMQ: survives its process, not its power supply."""
+    """Written to the slave's log, as in RocketMQ: survives a crash of its process, not a power failure."""
     DURABLE = "durable"
     """Synced to the slave's disk (B91)."""
 
 
 class HaFirstSync(Enum):
-    """Where a slave without any log begins (config value `haFirstSync`)."""
+    """Where a slave with an empty log begins (config value `haFirstSync`)."""
 
     LAST_FILE = "lastFile"
     """RocketMQ's rule (B40): the start of the master's last file."""
@@ -68,7 +69,7 @@ def encode_frames(start: int, body: Buffer, batch_size: int) -> list[Buffer]:
     """Header, slice, header, slice ... The slices are views, nothing is copied.
 
     - start: log offset of the first byte
-    - body: log bytes; the caller sees to it that they cross no file's end
+    - body: log bytes; the caller makes sure that they don't cross the end of a file
     - batch_size: bytes of a slice at most
     """
     if len(body) <= batch_size:
@@ -82,7 +83,7 @@ def encode_frames(start: int, body: Buffer, batch_size: int) -> list[Buffer]:
 
 
 class ReportReceiver:
-    """Master side. Of all that has arrived only the last whole 8 bytes matter; `count` counts all reports."""
+    """Master side. Only the last complete 8 bytes matter; `count` counts all reports."""
 
     __slots__ = ("_rest", "count")
 
@@ -91,7 +92,7 @@ class ReportReceiver:
         self.count = 0
 
     def receive(self, data: bytes) -> int | None:
-        """The newest report, or None while fewer than 8 bytes are there."""
+        """The newest report, or None while there are fewer than 8 bytes."""
         if self._rest:
             data = self._rest + data
         whole = len(data) & -REPORT_SIZE
@@ -104,9 +105,9 @@ class ReportReceiver:
 
 
 class FrameReceiver:
-    """Slave side. Whole frames come out in order; what is missing of the last one is waited for.
+    """Slave side. Gives complete frames in order, and keeps the part of the last one that has arrived.
 
-    After a HaProtocolError the receiver is useless: the stream has lost its sense.
+    After a HaProtocolError the receiver can't be used any more: frame boundaries are lost.
     """
 
     __slots__ = ("_body", "_filled", "_head", "_max_body", "pending_header")

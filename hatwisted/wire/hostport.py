@@ -11,7 +11,7 @@ _V6: Final = struct.Struct(">16si")
 
 
 class HostPort(NamedTuple):
-    """An IPv4 or IPv6 address (4 or 16 bytes) and a port. The port is an int32 on disk: kept as it came."""
+    """An IPv4 or IPv6 address (4 or 16 bytes) and a port. The port is an int32 on disk and isn't checked."""
 
     address: bytes
     port: int

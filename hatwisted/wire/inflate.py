@@ -1,4 +1,4 @@
-"""zlib streams from a peer, inflated as far as a limit."""
+"""zlib streams from a peer, inflated up to a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ stopped."""
 
 
 class NotInflated(ValueError):
-    """The bytes are no zlib stream, not a whole one, or one of more than was allowed; str() says which."""
+    """Not a zlib stream, not a complete one, or one that exceeds the limit; str() says which."""
 
 
 def inflate(data: bytes | memoryview, limit: int = MAX_INFLATED) -> bytes:

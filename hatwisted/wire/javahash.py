@@ -1,9 +1,9 @@
-"""Java's `String.hashCode`, which decides tags codes and index slots.
+"""Java's `String.hashCode`, which determines tags codes and index slots.
 
 h = 31*h + unit over the UTF-16 units, wrapped to 32 bits signed. Written as a dot product with the powers of
 31 so that the loop runs inside `sum(map(mul, ...))`, several times faster than a Python loop for the 40 to 80
-characters of an index key. The powers are reduced mod 2^32, hence every product stays below 2^48 and the sum
-of a table's length below 2^63, where `sum` adds machine integers. Many keys at once: `logcodec.keyhash`.
+characters of an index key. The powers are reduced mod 2^32, so every product stays below 2^48 and the sum
+over a whole table below 2^63, where `sum` adds machine integers. Many keys at once: `logcodec.keyhash`.
 """
 
 from __future__ import annotations

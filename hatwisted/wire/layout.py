@@ -1,8 +1,8 @@
 """The record layout of the commit log and the names, bits and limits around it, on one page.
 
-Encoder, decoder, vectorised scan and command line all take their numbers from here, so there is one place to
-compare with the format's description (docs/formats.md, sections 2, 3 and 7). All integers are big-endian and
-signed; magics are given unsigned because that is how hex dumps show them, with the signed value beside.
+Encoder, decoder, vectorised scan and command line all take their numbers from here, so this is the one place
+to compare with the format's description (docs/formats.md, sections 2, 3 and 7). All integers are big-endian and
+signed; magics are given unsigned because that is how hex dumps show them, with the signed value next to it.
 
 A message record (version 1, both hosts IPv4; `b`, `t`, `p` = lengths of body, topic, properties):
 
@@ -51,9 +51,9 @@ IPV6_EXTRA: Final = 12
 CRC_MASK: Final = 0x7FFFFFFF
 """The stored checksum is CRC-32 with its top bit cleared."""
 FIXED_SIZE: Final = 91
-"""Bytes of a version 1 record besides body, topic, properties and IPv6 extras; version 2 has one more."""
+"""Bytes of a version 1 record in addition to body, topic, properties and IPv6 extras; version 2 has one more."""
 RECORD_HEAD: Final = struct.Struct(">iI")
-"""Total size and magic: all a blank has, and all that is needed to walk over a record."""
+"""Total size and magic: all that a blank has, and all that skipping a record needs."""
 BLANK_HEAD_SIZE: Final = 8
 BLANK_MIN_SIZE: Final = 8
 """A file's last 8 bytes are never a message: total + 8 must fit, or a blank is written."""
@@ -85,7 +85,7 @@ SYS_TRANSACTION_PREPARED: Final = 0x4
 SYS_TRANSACTION_COMMIT: Final = 0x8
 SYS_TRANSACTION_ROLLBACK: Final = 0xC
 SYS_UNQUEUED: Final = SYS_TRANSACTION_PREPARED
-"""The bit that prepared and rolled-back messages share: they have no place in a queue and take no queue offset."""
+"""The bit that prepared and rolled-back messages share: they appear in no queue and take no queue offset."""
 SYS_BORN_HOST_V6: Final = 0x10
 SYS_STORE_HOST_V6: Final = 0x20
 SYS_INNER_BATCH: Final = 0x40
@@ -94,7 +94,7 @@ SYS_COMPRESSION_MASK: Final = 0x700
 SYS_COMPRESSION_LZ4: Final = 0x100
 SYS_COMPRESSION_ZSTD: Final = 0x200
 SYS_COMPRESSION_ZLIB: Final = 0x300
-"""Zlib is also meant by 0 in the mask, which is what older clients send."""
+"""0 in the mask also means zlib: older clients send that."""
 
 # ---- properties
 NAME_END: Final = 0x01
@@ -130,7 +130,7 @@ BROKERS_PROPERTIES: Final = frozenset(
         PROPERTY_RECORD_CRC,
     )
 )
-"""Those that brokers set: a copy that is sent to another broker leaves them behind."""
+"""Those that brokers set: a copy that is sent to another broker goes without them."""
 KEY_SEPARATOR: Final = " "
 """Between the keys inside KEYS."""
 
@@ -148,9 +148,9 @@ MAX_PROPERTIES_LENGTH: Final = 0x7FFF
 MAX_MESSAGE_SIZE: Final = 4 * 1024 * 1024
 """RocketMQ's default `maxMessageSize`: bytes of one body."""
 MAX_RECORD_OVERHEAD: Final = 64 * 1024
-"""What RocketMQ allows a record on top of `maxMessageSize`."""
+"""Bytes that RocketMQ allows a record on top of `maxMessageSize`."""
 MAX_RECORD_SIZE: Final = 1 << 30
-"""Bytes; a record lies within one log file and those are 1 GiB by default. A bigger size field is damage."""
+"""Bytes; a record lies within one log file and those are 1 GiB by default. A larger size field means damage."""
 
 # ---- consume queue entries
 QUEUE_ENTRY: Final = struct.Struct(">qiq")

@@ -1,10 +1,10 @@
-"""Requests of ours about ranges of a log: the digests of its blocks (LOG_DIGESTS), or its bytes (READ_LOG).
+"""Our own requests about ranges of a log: the digests of its blocks (LOG_DIGESTS), or its bytes (READ_LOG).
 REPAIR_LOG has a slave overwrite what is rotten in a range of its own.
 
-Both name [begin, end) by physical offsets. A digest is BLAKE2b of `DIGEST_SIZE` bytes: two copies that have the
-same digests are the same, whoever may have made them; the last block may be shorter than the others. READ_LOG may
-ask for the record instead in which `begin` lies: its answer says where that begins by the nearest record that can
-be proved, and the bytes go on from there.
+Both name [begin, end) by physical offsets. A digest is BLAKE2b of `DIGEST_SIZE` bytes: copies with the same
+digests are equal, even if an adversary made them; the last block may be shorter than the others. READ_LOG may also
+ask for the record in which `begin` lies: the answer says where it begins, going by the nearest record that can be
+proved, and its bytes start there.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 from hatwisted.wire.requestheader import BadRequestField, bool_field, long_field
 
 DIGEST_SIZE: Final = 16
-"""Bytes of one."""
+"""Bytes of one digest."""
 LEAST_BLOCK: Final = 4096
 """Bytes of the smallest block with a digest of its own."""
 MOST_DIGESTED: Final = 16 << 20
-"""Bytes of log that one request has read: some 40 ms of a processor, a third of a second of a slow disk."""
+"""Bytes of log that one request may have read: 40 ms of CPU time, a third of a second on a slow disk."""
 MOST_READ: Final = 8 << 20
 """Bytes of log in one answer: the largest record and as much again; no client takes a frame above 16 MiB."""
 
@@ -33,13 +33,13 @@ class LogRange(NamedTuple):
     end: int
 
     def below(self, end: int) -> LogRange | None:
-        """The part of it below `end`; None if nothing is."""
+        """The part below `end`; None if there is none."""
         upto = min(self.end, end)
         return LogRange(self.begin, upto) if self.begin < upto else None
 
 
 class DigestsWanted(NamedTuple):
-    """LOG_DIGESTS. block: bytes that have one digest."""
+    """LOG_DIGESTS. block: bytes per digest."""
 
     span: LogRange
     block: int
@@ -50,7 +50,8 @@ class DigestsWanted(NamedTuple):
 
 
 class BytesWanted(NamedTuple):
-    """READ_LOG. record: from the beginning of the record on in which the range begins; as many bytes."""
+    """READ_LOG. record: start at the beginning of the record in which the range begins; the same number of
+    bytes."""
 
     span: LogRange
     record: bool = False
@@ -61,7 +62,7 @@ class BytesWanted(NamedTuple):
 
 
 def parse_digests_wanted(ext: Mapping[str, str]) -> DigestsWanted:
-    """The fields of a LOG_DIGESTS; BadRequestField if they aren't, or ask for more than there may be."""
+    """The fields of a LOG_DIGESTS; BadRequestField if they are wrong, or ask for more than is allowed."""
     block = long_field(ext, _BLOCK)
     if block < LEAST_BLOCK:
         raise BadRequestField(_BLOCK, ext[_BLOCK])
@@ -69,17 +70,17 @@ def parse_digests_wanted(ext: Mapping[str, str]) -> DigestsWanted:
 
 
 def parse_bytes_wanted(ext: Mapping[str, str]) -> BytesWanted:
-    """The fields of a READ_LOG; BadRequestField if they aren't, or ask for more than there may be."""
+    """The fields of a READ_LOG; BadRequestField if they are wrong, or ask for more than is allowed."""
     return BytesWanted(_parse_span(ext, MOST_READ), bool_field(ext, _RECORD))
 
 
 def parse_repair_wanted(ext: Mapping[str, str]) -> LogRange:
-    """The fields of a REPAIR_LOG; BadRequestField if they aren't, or ask for more than there may be."""
+    """The fields of a REPAIR_LOG; BadRequestField if they are wrong, or ask for more than is allowed."""
     return _parse_span(ext, MOST_DIGESTED)
 
 
 def span_fields(span: LogRange) -> dict[str, str]:
-    """A range as a request has it."""
+    """A range as fields of a request."""
     return {_BEGIN: str(span.begin), _END: str(span.end)}
 
 

@@ -1,6 +1,6 @@
 """The offset message id: upper-case hex of store host address, port (int32) and physical offset (int64).
 
-32 digits for IPv4, 56 for IPv6. It is what a send answers and what a look-up by id parses back; not to be
+32 digits for IPv4, 56 for IPv6. It is what a send is answered with and what a look-up by id takes; not to be
 confused with the client's own UNIQ_KEY, which may be 56 digits long as well.
 """
 
@@ -10,7 +10,7 @@ from hatwisted.wire.hostport import HostPort
 
 
 class BadMessageId(ValueError):
-    """A peer's or user's text is no offset message id."""
+    """A peer's or user's text isn't an offset message id."""
 
 
 def encode_message_id(store_host: HostPort, physical_offset: int) -> str:

@@ -1,9 +1,9 @@
 """Message properties: `name 01 value 02 name 01 value`, UTF-8.
 
-Reading follows Java's reader exactly, because index and tags must agree with a real broker's: split at 02,
-the name ends at the first 01, pieces with an empty name or value don't count, and of a repeated name the last
-one wins (batches do repeat names). A trailing 02 is written by some versions and not by others; both read
-alike. Records keep the raw bytes; a dict is only made when somebody asks for one.
+Reading follows Java's reader exactly, because index and tags must agree with a RocketMQ broker's: split at 02,
+the name ends at the first 01, pieces with an empty name or value are ignored, and the last of a repeated name
+wins (batches do repeat names). Some versions write a trailing 02 and some don't; both read
+alike. Records keep the raw bytes; a dict is only made on demand.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class NoDestination(ValueError):
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The way 4.9.7 writes them: in the mapping's order, no trailing 02.
+    """As 4.9.7 writes them: in the mapping's order, no trailing 02.
 
-    ValueError for what can't be read back: an empty name or value, a 01 in a name, a 02 anywhere.
+    ValueError for what couldn't be read back: an empty name or value, a 01 in a name, a 02 anywhere.
     """
     for name, value in properties.items():
         if not name or not value or "\x01" in name or "\x02" in name or "\x02" in value:

@@ -1,8 +1,8 @@
-"""One record of the commit log, field by field as docs/formats.md lists them: the oracle that the tests hold all
-codecs to.
+"""One record of the commit log, field by field as docs/formats.md lists them: the oracle that the tests
+compare all codecs with.
 
 Nothing but tests and benchmarks imports this. It shares no step with the codecs of `logcodec` (no table of
-offsets, no precompiled struct, no short cut), and says what bytes are as slowly as it takes to be plainly right.
+offsets, no precompiled struct, no shortcut), and is as slow as it takes to be obviously right.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hatwisted.wire.storedrecord import END, NEED_DATA, Blank, CorruptRecord, Re
 
 
 class _Fields:
-    """Takes one field after another off some bytes, which begin at `position` of what is read."""
+    """Takes one field after another from some bytes, which begin at `position` of the input."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._position = position
@@ -179,7 +179,7 @@ def make_record(
     prepared_transaction_offset: int = 0,
     version: int = 1,
 ) -> Record:
-    """A consistent record of the given fields; size and checksum are worked out.
+    """A consistent record of the given fields; size and checksum are computed.
 
     - topic, body, queue_id, queue_offset, physical_offset, flag, reconsume_times, version: as Record
     - prepared_transaction_offset, born_host, store_host: as Record

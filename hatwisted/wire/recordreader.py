@@ -1,13 +1,13 @@
-"""The record at one position: all its fields, or what is there instead.
+"""The record at a position: all its fields, or what is there instead.
 
-`decode_record` looks at the bytes of one position and says what is there: a `Record`, a `Blank` (rest of the
-file is filler), `END` (zeros: nothing was written yet), `NEED_DATA` (the record continues after the buffer),
-or it raises `CorruptRecord`. It is a careful reader: besides RocketMQ's checks (magic, sum of lengths, CRC of
-the body) it compares the physical offset when given where it reads, and refuses properties that end in zero
+`decode_record` looks at the bytes at a position and says what is there: a `Record`, a `Blank` (rest of the
+file is filler), `END` (zeros: nothing has been written yet), `NEED_DATA` (the record continues after the buffer),
+or it raises `CorruptRecord`. It is strict: in addition to RocketMQ's checks (magic, sum of lengths, CRC of
+the body) it compares the physical offset when told which to expect, and refuses properties that end in zero
 bytes, which is how a record torn by a crash looks in a pre-sized file although every other check passes.
 
-Some microseconds a record: for look-ups, and for clients that want each field of what they pull. The tests hold it
-to `record`, which is written for being read.
+Some microseconds a record: for look-ups, and for clients that need every field of what they pull. The tests
+compare it with `record`, which is written for readability.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _decode_message(
     at: int | None,
 ) -> Record:
     end = position + total
-    # The host lengths decide the layout of what surrounds the sysFlag itself, so it is looked at first.
+    # The host lengths in sysFlag determine the layout around it, so it is read first.
     hosts = data[position + layout.SYS_FLAG_AT + 3] >> 4 & 3
     fields = layout.FIXED_FIELDS[hosts]
     body_at = position + fields.size
@@ -121,7 +121,7 @@ def _parts(
     version: int,
     body_length: int,
 ) -> tuple[int, int]:
-    """Where topic and properties begin, once all lengths are found to add up."""
+    """Where topic and properties begin, after checking that all lengths add up."""
     end = position + total
     topic_length = layout.TOPIC_LENGTH[version]
     if body_length < 0 or topic_at + topic_length.size > end:

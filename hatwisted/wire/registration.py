@@ -4,9 +4,9 @@ Field names on the wire are RocketMQ's; the structs carry them in Python's spell
 fastjson writes. Reading accepts the dialect (bare integer keys, numbers as text) and unknown fields, because
 5.x adds some; writing is standard JSON with quoted integer keys, which every version reads.
 
-A registration's body also has a compressed form: zlib over length-prefixed pieces, where of a topic only
-name, queue numbers, perm and filter type survive. Inflating it is bounded by MAX_REGISTRATION, since anybody who
-reaches a name server's port can send one.
+A registration's body also has a compressed form: zlib over length-prefixed pieces, which keep only a
+topic's name, queue numbers, perm and filter type. It is inflated up to MAX_REGISTRATION, since anybody who can
+reach a name server's port can send one.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hatwisted.wire.storedrecord import crc
 
 SINGLE_TAG: Final = "SINGLE_TAG"
 MULTI_TAG: Final = "MULTI_TAG"
-"""What a topic's filter type can be; nothing depends on it."""
+"""A topic's filter types; nothing depends on them."""
 _INT32: Final = struct.Struct(">i")
 _ZLIB: Final = 0x78
 """First byte of a zlib stream; JSON can't begin with it."""
 _T = TypeVar("_T")
 
 MAX_REGISTRATION: Final = 16 << 20
-"""Bytes of a registration's body once it's inflated: no more than one that isn't compressed can have."""
+"""Bytes of a registration's body once it's inflated: as many as an uncompressed one can have."""
 MAX_TOPICS: Final = 50_000
 """Topics in a registration."""
 
 MASTER_ID: Final = 0
-"""Broker id of a group's master; slaves have others, above it."""
+"""Broker id of a group's master; slaves have higher ones."""
 
 PERM_INHERIT: Final = 1
 PERM_WRITE: Final = 2
@@ -50,7 +50,7 @@ UNIT_SUBSCRIPTION: Final = 2
 
 
 class BadRegistration(ValueError):
-    """The peer's body isn't what its code promises, or its checksum is wrong."""
+    """The peer's body isn't what its code says, or its checksum is wrong."""
 
 
 class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -66,7 +66,8 @@ class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One topic of one broker. perm: 4 read, 2 write, 1 inherit. attributes: 5.x; kept for who knows them."""
+    """One topic of one broker. perm: 4 read, 2 write, 1 inherit. attributes: 5.x; passed on to peers that
+    know them."""
 
     attributes: dict[str, str] | UnsetType | None = UNSET
     order: bool = False
@@ -167,13 +168,12 @@ def decode_register_body(
     """Body of a 103; an empty one registers no topics.
 
     - data: the body
-    - compressed: what the request says of it, which isn't relied on: 5.3.3's brokers compress and say that they
-      don't
+    - compressed: what the request claims, which isn't relied on: 5.3.3's brokers compress and claim not to
     - version: of the broker
-    - checksum: crc32 of the body; 0: it isn't compared
+    - checksum: crc32 of the body; 0: not checked
 
-    BadRegistration when it can't be read, or isn't the checksum's ("crc32 not match", the text a broker's operator
-    looks for).
+    BadRegistration when it can't be decoded, or the checksum differs ("crc32 not match", the text that operators
+    know from RocketMQ).
     """
     if checksum and checksum != body_checksum(data):
         raise BadRegistration("crc32 not match")
@@ -208,7 +208,7 @@ def _with_length(piece: bytes) -> bytes:
 
 
 def _inflated_body(plain: bytes) -> RegisterBody:
-    """Pieces in order: data version, topics, filter servers; what 5.x appends is not looked at."""
+    """Pieces in order: data version, topics, filter servers; what 5.x appends is ignored."""
     version_text, position = _piece(plain, 0)
     count, position = _number(plain, position)
     _check_count(count)

@@ -2,13 +2,13 @@
 
 The receiver is the broker's hottest code: one socket read brings dozens of pipelined requests, and each costs
 one prefix, one header and one body slice here. JSON headers are decoded by msgspec straight into the command
-object. Its strict decoder doesn't fit the clients that put numbers and booleans into extFields; only when it
-refuses does the liberal one look, which turns every value into text: the rest of the program sees text only.
+object. Its strict decoder refuses the numbers and booleans that some clients put into extFields; only then is the
+lenient one tried, which turns every value into text: the rest of the program sees text only.
 
-Rejected: `json.loads` and a dict per header (5 times slower), one decoder for all (every value would have to
-be looked at for every request), collecting input in one bytearray (each read would be copied twice more).
+Rejected: `json.loads` and a dict per header (5 times slower), one decoder for all (it would have to examine
+every value of every request), collecting input in one bytearray (each read would be copied twice more).
 
-A frame has to be whole before it is decoded. Pieces of an unfinished one are kept as they came and joined
+A frame has to be complete before it is decoded. Pieces of an unfinished one are kept as they arrive and joined
 once, when the last arrives; small ones are merged so that a dribbling peer can't multiply our memory.
 """
 
@@ -28,7 +28,7 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 MAX_HEADER: Final = 256 * 1024
 """Bytes of a header: properties may have 32767, which JSON escapes to at most six times that."""
 _MERGE_BELOW: Final = 4096
-"""Bytes; a held piece below this takes the next one in, so a piece costs little beside its content."""
+"""Bytes; a held piece smaller than this is merged with the next, so that a piece's overhead stays small."""
 
 _PREFIX: Final = struct.Struct(">II")
 _PREFIX_SIZE: Final = _PREFIX.size
@@ -41,9 +41,9 @@ _LANGUAGE_NUMBERS: Final = {code.name: int(code) for code in LanguageCode}
 
 
 class RemotingProtocolError(ValueError):
-    """The peer's bytes are no remoting frame; the connection can't be used any more.
+    """The peer's bytes aren't a remoting frame; the connection can't be used any more.
 
-    position: byte of the frame's beginning within what was being read.
+    position: of the frame's first byte within what was being read.
     """
 
     def __init__(self, reason: str, position: int = 0) -> None:
@@ -53,9 +53,9 @@ class RemotingProtocolError(ValueError):
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
-    """A request or a response. `ext` holds text only; `binary` says which header type it came or goes in.
+    """A request or a response. `ext` holds text only; `binary` is the header type it arrived or is sent in.
 
-    `body` and `binary` are never part of a JSON header: their names there are ones no peer sends.
+    `body` and `binary` are never part of a JSON header: their encoded names are ones that no peer sends.
     """
 
     code: int
@@ -70,12 +70,12 @@ class RemotingCommand(msgspec.Struct, gc=False):
 
     @property
     def is_response(self) -> bool:
-        """An answer to the request with the same opaque that went the other way."""
+        """Is it the answer to the request with the same opaque, sent in the other direction?"""
         return self.flag & FLAG_RESPONSE != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Must never be answered."""
+        """Must it not be answered?"""
         return self.flag & FLAG_ONEWAY != 0
 
 
@@ -87,7 +87,7 @@ class SendCommand(RemotingCommand, gc=False):
 
 
 class _LiberalHeader(msgspec.Struct):
-    """What the strict decoder refused, read with every value open."""
+    """A header that the strict decoder refused, with values of any type."""
 
     code: msgspec.Raw
     opaque: msgspec.Raw = msgspec.Raw(b"0")
@@ -110,7 +110,7 @@ _ESCAPE: Final = re.compile(rf"{_SURROGATES}|(?P<half>\\u[dD][89a-fA-F][\da-fA-F
 
 
 def _as_text(raw: msgspec.Raw) -> str:
-    """A JSON value as the text that stands for it in extFields: strings unquoted, all else as written."""
+    """A JSON value as text for extFields: strings unquoted, anything else as written."""
     value = bytes(raw)
     return _decode_text(value) if value.startswith(b'"') else value.decode()
 
@@ -141,7 +141,7 @@ _SENDS: Final = (b'{"code":310,', b'{"code":320,')
 
 
 def _decode_send_json(header: bytes) -> RemotingCommand:
-    """A send in one go, fields included; whatever that can't read takes the ordinary way."""
+    """A send in one go, fields included; what that can't decode goes through the ordinary decoder."""
     if header.startswith(_SENDS):
         try:
             command = _decode_send(header)
@@ -161,9 +161,9 @@ def _decode_json(header: bytes) -> RemotingCommand:
 
 
 def _mended(header: bytes) -> bytes:
-    """A header of JSON with text in it that is none, as RocketMQ's reader takes it: U+FFFD for broken UTF-8, "?"
-    for half a surrogate pair, bare control characters (but for those that may stand between values) as escapes.
-    One broken key of a message is no reason to cut off all that its producer has in flight."""
+    """A JSON header with invalid text, fixed as RocketMQ's parser would read it: U+FFFD for broken UTF-8, "?"
+    for half a surrogate pair, bare control characters (except white space between values) as escapes.
+    One broken message key is no reason to fail everything that its producer has in flight."""
     text = header.decode("utf-8", "replace").translate(_CONTROLS)
     return _ESCAPE.sub(lambda match: "?" if match["half"] else match[0], text).encode()
 
@@ -204,7 +204,7 @@ class RemotingReceiver:
     """Turns socket reads into commands. After a RemotingProtocolError it must not be used again.
 
     - max_frame, max_header: bytes; a longer one is refused before it's held
-    - typed_sends: give a good version 2 send as SendCommand; saves a broker a dict and its parsing per message
+    - typed_sends: give a valid version 2 send as SendCommand; saves a broker a dict and its parsing per message
     """
 
     __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "buffered")
@@ -216,7 +216,7 @@ class RemotingReceiver:
         self._max_frame = max_frame
         self._max_header = max_header
         self._pieces: list[bytes] = []
-        self._needed = 0  # bytes that must be there before it pays to look again
+        self._needed = 0  # bytes that must be there before another try makes sense
         self.buffered = 0
         """Bytes held of an unfinished frame."""
 
@@ -273,7 +273,7 @@ class RemotingReceiver:
         )
 
     def _keep(self, rest: bytes, position: int) -> None:
-        """Start holding an unfinished frame; its length is judged as soon as it is readable."""
+        """Start holding an unfinished frame; its length is checked as soon as it has arrived."""
         self._pieces = [rest]
         self.buffered = len(rest)
         self._needed = _PREFIX_SIZE
@@ -343,7 +343,7 @@ def _encode_binary_header(command: RemotingCommand) -> bytes:
 def send_response_fields(queue_id: int, queue_offset: int, msg_id: str) -> dict[str, str]:
     """The ext fields of the answer to a send whose message is stored.
 
-    - queue_id: of the queue that it names to the client
+    - queue_id: of the queue that the client is told
     - queue_offset: of the first message
     - msg_id: offset ids, a batch's joined by commas
     """
@@ -354,8 +354,8 @@ def send_response_fields(queue_id: int, queue_offset: int, msg_id: str) -> dict[
 def encode_send_response(opaque: int, queue_id: int, queue_offset: int, msg_id: str) -> bytes:
     """The answer to a send in JSON with code 0, as one frame.
 
-    The broker writes more of these than of everything else together, hence the template; its content equals
-    `encode_command` of `send_response_fields` (the tests compare).
+    The broker writes more of these than of everything else together, hence the template; the result equals
+    `encode_command` of `send_response_fields` (the tests compare them).
 
     - opaque: of the request
     - queue_id, queue_offset, msg_id: see there

@@ -4,10 +4,10 @@ Whatever a peer may get wrong (a missing field, text where a number belongs, a n
 field it will be stored in) ends in one error, `BadRequestField`, which the broker answers with code 1 and a
 remark; it never closes a connection. Unknown fields are normal and ignored.
 
-Sends are parsed for every message, so `parse_send_v2` is one expression that assumes a good header; only when
-that fails are the fields looked at one by one to name the bad one. Version 1 (long names, one client library)
-is renamed to version 2 first. Rejected: msgspec.convert with a lax int (it can't read `"1"` as true beside
-`"true"`, and its errors name no value).
+Sends are parsed for every message, so `parse_send_v2` is one expression that assumes a valid header; only when
+that fails are the fields checked one by one to name the bad one. Version 1 (long names, one client library)
+is renamed to version 2 first. Rejected: msgspec.convert with a lax int (it can't read both `"1"` and
+`"true"` as true, and its errors don't quote the value).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """Field of a look-up by a producer's message id instead of a key."""
 
 NOT_SAID: Final = -_INT32_END
-"""`max_reconsume_times` of a send without it, which isn't one with 0."""
+"""`max_reconsume_times` of a send that doesn't give it, as distinct from 0."""
 
 
 class BadRequestField(ValueError):
@@ -59,7 +59,7 @@ def _number(ext: Mapping[str, str], name: str, end: int) -> int:
 
 
 def int_field(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """An int32. BadRequestField if it's no number.
+    """An int32. BadRequestField if it isn't a number.
 
     - ext: the request's fields
     - name: of the field
@@ -71,7 +71,7 @@ def int_field(ext: Mapping[str, str], name: str, default: int | None = None) -> 
 
 
 def long_field(ext: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """An int64. BadRequestField if it's no number.
+    """An int64. BadRequestField if it isn't a number.
 
     - ext: the request's fields
     - name: of the field
@@ -83,7 +83,7 @@ def long_field(ext: Mapping[str, str], name: str, default: int | None = None) ->
 
 
 def bool_field(ext: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """`true` in any case and `1` (which librocketmq writes) are true; all else is false.
+    """`true` in any case and `1` (which librocketmq writes) are true; anything else is false.
 
     - ext: the request's fields
     - name: of the field
@@ -98,9 +98,9 @@ Int64 = Annotated[int, msgspec.Meta(ge=-_INT64_END, le=_INT64_END - 1)]
 
 
 class SendHeader(msgspec.Struct, frozen=True, gc=False):
-    """What a send says about its message. `properties` is the raw property text, "" when there is none.
+    """The fields of a send. `properties` is the raw property text, "" when there is none.
 
-    The encoded names are version 2's, so that a receiver can decode a good header in one go.
+    The encoded names are version 2's, so that a receiver can decode a valid header in one go.
     """
 
     producer_group: str = msgspec.field(name="a")
@@ -161,7 +161,7 @@ def parse_send_v2(ext: Mapping[str, str]) -> SendHeader:
         )
     except (KeyError, ValueError):
         return _parse_send_fields(ext)
-    # All int32 fields at once: moved up by 2^31, a number has bits above the 32nd only if it's out of range.
+    # All int32 fields at once: after adding 2^31, a number has bits above the 32nd only if it's out of range.
     excess = header.default_topic_queue_nums + _INT32_END | header.queue_id + _INT32_END
     excess |= header.sys_flag + _INT32_END | header.flag + _INT32_END
     excess |= header.reconsume_times + _INT32_END | header.max_reconsume_times + _INT32_END
@@ -241,7 +241,7 @@ def parse_pull(ext: Mapping[str, str]) -> PullHeader:
 
 
 class QueryMessageHeader(msgspec.Struct, frozen=True):
-    """Code 12: look messages up by key. Times in ms, both ends included."""
+    """Code 12: look up messages by key. Times in ms, both ends included."""
 
     topic: str
     key: str
@@ -264,7 +264,7 @@ def parse_query_message(ext: Mapping[str, str]) -> QueryMessageHeader:
 
 
 class RegisterBrokerHeader(msgspec.Struct, frozen=True):
-    """Codes 103, 104 and 322 (the last two use the first four fields). `body_crc32` 0: not to be checked."""
+    """Codes 103, 104 and 322 (the last two use the first four fields). `body_crc32` 0: not checked."""
 
     broker_name: str
     broker_addr: str
@@ -288,7 +288,7 @@ class RegisterBrokerHeader(msgspec.Struct, frozen=True):
 
 
 def parse_register_broker(ext: Mapping[str, str]) -> RegisterBrokerHeader:
-    """The header of a registration, its end, or a question about its data version."""
+    """The header of a registration, an unregistration, or a query of the data version."""
     return RegisterBrokerHeader(
         broker_name=text_field(ext, "brokerName"),
         broker_addr=text_field(ext, "brokerAddr"),

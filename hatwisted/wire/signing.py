@@ -17,23 +17,23 @@ SIGNATURE: Final = "Signature"
 
 
 def key_text(value: object) -> str | None:
-    """A key as a YAML file has it, where digits alone are a number; None if it's something else."""
+    """A key from a YAML file, where digits alone are read as a number; None if it's something else."""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def signed_bytes(ext: Mapping[str, str], body: bytes, left_out: Container[str] = (SIGNATURE,)) -> bytes:
-    """What a signature is made of.
+    """The bytes that a signature covers.
 
     - ext: the request's fields
     - body: its body
-    - left_out: names of fields that don't count
+    - left_out: names of fields that aren't covered
     """
     values = "".join([ext[name] for name in sorted(ext) if name not in left_out])
     return values.encode("utf-8", "replace") + body
 
 
 class SecretKey:
-    """Signs. The key is worked into the hash once, which is half of the work for a small request."""
+    """Signs requests. The key is hashed in once, which is half of the work for a small request."""
 
     __slots__ = ("_keyed",)
 
@@ -45,7 +45,7 @@ class SecretKey:
         return self._sign(content).decode()
 
     def is_signature(self, content: bytes, given: str) -> bool:
-        """Is `given` the signature of `content`? Takes the same time wherever they differ."""
+        """Is `given` the signature of `content`? In constant time."""
         return hmac.compare_digest(self._sign(content), given.encode("utf-8", "replace"))
 
     def _sign(self, content: bytes) -> bytes:

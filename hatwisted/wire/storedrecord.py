@@ -1,6 +1,6 @@
-"""A stored message as a value, and what else a place of the log can hold: RocketMQ's MessageExt.
+"""A stored message as a value (RocketMQ's MessageExt), and what else a position of the log can hold.
 
-Who takes bytes apart into these is `recordreader`.
+`recordreader` decodes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ END: Final = Scan.END
 
 
 class CorruptRecord(ValueError):
-    """These bytes are no record. `position` is where it would begin, in the buffer that was read."""
+    """These bytes aren't a record. `position` is where it would begin, in the buffer that was read."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"{reason} at {position}")

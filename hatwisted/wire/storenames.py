@@ -1,4 +1,4 @@
-"""The names in a store's folder: RocketMQ's, and those that only hatwisted has."""
+"""The names in a store's folder: RocketMQ's and our own."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Final
 
 LOG_FOLDER: Final = "commitlog"
 QUEUE_FOLDER: Final = "consumequeue"
-"""Under it a folder for each topic, and in that one for each queue id."""
+"""It has a folder for each topic, and that one for each queue id."""
 INDEX_FOLDER: Final = "index"
 CONFIG_FOLDER: Final = "config"
 CHECKPOINT_FILE: Final = "checkpoint"
 ABORT_FILE: Final = "abort"
-"""There as long as a broker runs: who finds it starts after a crash."""
+"""Exists while a broker runs: a start that finds it follows a crash."""
 LOCK_FILE: Final = "lock"
-"""Locked by the process that has the store in use."""
+"""Locked by the process that is using the store."""
 
 LAST_RUN_FILE: Final = "lastrun"
-"""What the last run was, so that the next one knows whether anything can be missing. RocketMQ has no such file."""
+"""How the last run wrote and ended, so that the next knows whether anything may be missing. Not RocketMQ's."""
 FLUSHED_FILE: Final = "flushed"
-"""How far the last run has synced the log, for one that begins while the system goes on. Not RocketMQ's either."""
+"""How far the last run has synced the log, for a restart on the same boot. Not RocketMQ's either."""
 
 DELETED_SUFFIX: Final = ".deleted"
-"""Of the folder beside QUEUE_FOLDER in which the queues of deleted topics are. RocketMQ has no such folder."""
+"""The folder next to QUEUE_FOLDER with the queues of deleted topics. Not RocketMQ's."""
 DELETED_MARK: Final = "@"
-"""In no topic's name that a broker accepts."""
+"""A character that no valid topic name contains."""
 
 
 def deleted_queue_name(topic: str, queue_id: int, end: int) -> str:
@@ -43,5 +43,5 @@ def parse_deleted_queue_name(name: str) -> tuple[str, int, int] | None:
 
 
 def is_queue_name(topic: str, queue_id: int) -> bool:
-    """Can the queue have a folder? A topic comes out of the log and may be anything."""
+    """Can the queue have a folder? A topic from the log may be any text."""
     return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic and queue_id >= 0

@@ -7,8 +7,8 @@ from typing import Final
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
-"""New topics inherit from this one when producers name it, as all do by default; its route says which brokers
-create topics at the first message."""
+"""The topic whose settings new topics inherit when producers name it, as all do by default; its route says which
+brokers create topics at the first message."""
 
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
@@ -23,11 +23,11 @@ NOT_FOR_PRODUCERS: Final = frozenset(
 """The broker writes these itself."""
 
 RETRY_PREFIX: Final = "%RETRY%"
-"""Before a group's name: the topic of the messages that the group is to try again."""
+"""Prefix of a group's name: the topic of messages that the group is to try again."""
 DLQ_PREFIX: Final = "%DLQ%"
-"""Before a group's name: the topic of the messages that the group has tried in vain."""
+"""Prefix of a group's name: the topic of messages that the group has failed to consume."""
 
 SYSTEM_TOPICS: Final = NOT_FOR_PRODUCERS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
 SYSTEM_PREFIX: Final = "rmq_sys_"
 REPLY_SUFFIX: Final = "_REPLY_TOPIC"
-"""After a cluster's name: the topic of replies to requests."""
+"""Suffix of a cluster's name: the topic of replies to requests."""

@@ -10,7 +10,7 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.schema import NamesrvConfig
-from hatwisted.namesrv.service import NameServerService
+from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from tests.support.loopback import HOST, broker_port
@@ -99,7 +99,7 @@ class ClusterRig(MemoryRig):
         fs, worker = PosixFileSystem(), InlineWorker()
         config = NamesrvConfig(listen_port=0, kv_config_path=str(self.folder / "kv.json"))
         listen = partial(self.parts.listening.listen, 0, interface="127.0.0.1")
-        self.names = NameServerService(config, self.clock, fs, worker, listen)
+        self.names = NameServerService(config, self.clock, fs, worker, NameServerPort(listen))
         self.names.startService()
         self.add_cleanup(self.names.stopService)
         for number in range(self.masters):

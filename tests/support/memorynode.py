@@ -14,7 +14,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
@@ -83,6 +82,7 @@ class MemoryNodes:
             "mapped_file_size_commit_log": 1 << 20,
             "mapped_file_size_consume_queue": 20 * 1000,
             "message_index_enable": False,
+            "admin_allow_list": "*",
         }
         return BrokerConfig(**made | changes)
 
@@ -95,7 +95,8 @@ class MemoryNodes:
 
     def start_name_server(self, **changes: Any) -> Any:
         """A running name server at NAME_SERVER."""
-        config = NamesrvConfig(kv_config_path=str(self.folder / "kv.json"), **changes)
+        made: dict[str, Any] = {"kv_config_path": str(self.folder / "kv.json"), "admin_allow_list": "*"}
+        config = NamesrvConfig(**made | changes)
         names = build_name_server(config, self.parts(NAME_SERVER.rpartition(":")[0]))
         names.startService()
         self.case.addCleanup(self.stop, names)
@@ -115,8 +116,9 @@ class MemoryNodes:
             if address == host:
                 self.network.listening.pop((address, port))
         for transport in list(self.network.transports):
-            if host in (transport.getHost().host, transport.getPeer().host):
-                transport.lost(ConnectionLost())
+            if host == transport.getHost().host:
+                transport.vanish(told=True)
+        self.pass_time(STEP)  # others hear of it
 
     def _stop(self, stop: Any) -> None:
         stopping = stop()

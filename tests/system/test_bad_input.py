@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hatwisted.ha.master import MAX_UNREPORTED
+from hatwisted.ha.linklimits import MAX_UNREPORTED
 from hatwisted.wire.remoting import MAX_FRAME, MAX_HEADER
 from testbed.brokergroup import BrokerGroup, log_end_of
 from testbed.processes import wait_until

@@ -60,7 +60,7 @@ def test_an_input_without_a_message_proves_nothing(tmp_path: Path) -> None:
     empty.write_text("\n\n")
     status, output = finished(demo(tmp_path, "--once", "--input", str(empty)))
     assert status == 1
-    assert f"✗ {empty}: no message in it, so there's nothing to check" in output
+    assert f"✗ {empty} contains no message, so there's nothing to check" in output
     assert "byte-identical" not in output
 
 

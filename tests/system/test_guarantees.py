@@ -86,6 +86,7 @@ def setup(row: Row, faults: Sequence[Fault]) -> Setup:
         tables=False,
         audited=False,
         copies=None,
+        drift=0.0,
         consumers=False,
         faults=tuple(faults),
     )

@@ -65,7 +65,7 @@ with planted("wrong-number"):
 """The command with a bug that needs no fault. It runs its jobs itself: a process of its own would lack the bug."""
 
 
-def test_a_seed_that_fails_is_told_shrunk_and_repeated() -> None:
+def test_a_seed_that_fails_is_reported_shrunk_and_repeated() -> None:
     def broken(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = (sys.executable, "-c", PLANTED, "--first", "20", "--seeds", "1", "--jobs", "0", *arguments)
         return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)

@@ -64,7 +64,7 @@ class BehaviourTests(SynchronousTestCase):
 
     def test_the_rows_are_numbered_through(self) -> None:
         numbered = [row for row in self.rows if row[-1].isdigit()]
-        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, 180)])
+        self.assertEqual(numbered, [f"B{number:02d}" for number in range(1, len(numbered) + 1)])
 
     def test_every_row_has_a_test_or_a_reason(self) -> None:
         self.assertEqual([row for row in self.rows if row not in self.layers and row not in WITHOUT_TEST], [])

@@ -98,6 +98,10 @@ class SubscriptionGroupTable:
         """Call `listener` after every change."""
         self._listeners.append(listener)
 
+    def get(self, name: str) -> GroupConfig | None:
+        """The group's settings, if it's there."""
+        return self._groups.get(name)
+
     def find(self, name: str) -> GroupConfig | None:
         """The group's settings, made on demand; None if it may not be made."""
         config = self._groups.get(name)
@@ -134,6 +138,10 @@ class SubscriptionGroupTable:
             self._log.info("consumer group {group} deleted", group=name)
             self.version = self.version.following(self._now())
             self._notify()
+
+    def made(self) -> list[str]:
+        """Names of those that operators or clients have made."""
+        return [name for name in self._groups if name not in FIRST_GROUPS]
 
     def replace(self, table: GroupTable) -> bool:
         """Take over the master's table, deletions included. True if it differs from the one held."""

@@ -10,7 +10,7 @@ Master and slave are the same node in another role: a role is a set of services 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,8 @@ from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.aclfiles import AclFiles
+from hatwisted.acl.audittrail import State
+from hatwisted.acl.entrance import Entrance
 from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
@@ -37,8 +39,9 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.guarded import Guard, guarded
+from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import Listen
+from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
@@ -65,7 +68,9 @@ class NodeParts:
     - role, identity: who it is
     - config: its configuration, which operators may change
     - ports: where clients come in; processors: who answers them there
-    - acl, guard: accounts, and who lets in those that have one; None: everybody is let in
+    - port_options: from where they may come; connections: how many may be there
+    - acl: those of them that have an account; None: nobody needs one
+    - entrance: what stands before the processors; states: what the audit tells of them
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
     """
@@ -91,7 +96,10 @@ class NodeParts:
     ranges: LogRanges
     processors: ProcessorTable
     acl: AclFiles | None
-    guard: Guard | None
+    entrance: Entrance
+    states: Mapping[int, State]
+    port_options: PortOptions
+    connections: ConnectionBudget
     ports: Sequence[ServedPort]
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -121,9 +129,12 @@ class BrokerNode(Service):
 
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        # A guard looks at all fields of a send, of which a typed one keeps only those that a send needs.
-        typed = parts.guard is None
-        self._factories = [RemotingServerFactory(ProcessorTable(), parts.clock, typed) for _ in parts.ports]
+        # A signature is of all fields of a send, of which a typed one keeps only those that a send needs.
+        typed = not parts.entrance.asks_for_accounts
+        self._factories = [
+            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options, parts.connections)
+            for _ in parts.ports
+        ]
         self.take_role(services)
         self._stops: list[Callable[[], object]] = []
         """How to end what has been started, in the order of the start."""
@@ -134,8 +145,7 @@ class BrokerNode(Service):
         previous role have stopped, and the caller starts these."""
         self.services = services
         table = self.parts.processors.joined(services.processors)
-        if self.parts.guard is not None:
-            table = guarded(table, self.parts.guard)
+        table = self.parts.entrance.protect(table, self.parts.states)
         for port, factory in zip(self.parts.ports, self._factories, strict=True):
             factory.serve(table.without(*port.left_out))
 

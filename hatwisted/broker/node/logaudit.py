@@ -149,7 +149,7 @@ class LogAudit:
             "our log and the master's differ in bytes {begin} to {end}: {what}",
             begin=found.begin,
             end=found.end,
-            what=what or "no record, what fills a file's end",
+            what=what or "no record, padding at a file's end",
         )
 
     def _end_round(self) -> None:

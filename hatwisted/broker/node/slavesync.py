@@ -33,6 +33,7 @@ from hatwisted.broker.consumer.consumeroffset import (
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
+from hatwisted.broker.node.tabledoubt import believe
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.node.tablewatch import TableWatch
 from hatwisted.broker.node.topicversions import AskVersion, TopicVersions, no_name_server
@@ -285,7 +286,9 @@ class SlaveSynchronizer:
             )
 
     def _take_topics(self, answer: RemotingCommand) -> None:
-        if self._topics.replace(decode_body(answer.body, TopicTable)):
+        table = decode_body(answer.body, TopicTable)
+        believe(self._topics.made(), self._topics.version, table.topic_config_table, table.data_version)
+        if self._topics.replace(table):
             self._asked_for.clear()
             self._log.info(
                 "topics copied from the master, version {number}", number=self._topics.version.counter
@@ -318,7 +321,9 @@ class SlaveSynchronizer:
         self._delays.take(answer.body)
 
     def _take_groups(self, answer: RemotingCommand) -> None:
-        if self._groups.replace(decode_body(answer.body, GroupTable)):
+        table = decode_body(answer.body, GroupTable)
+        believe(self._groups.made(), self._groups.version, table.subscription_group_table, table.data_version)
+        if self._groups.replace(table):
             self._log.info(
                 "groups copied from the master, version {number}", number=self._groups.version.counter
             )

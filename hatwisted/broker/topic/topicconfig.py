@@ -136,6 +136,10 @@ class TopicConfigTable:
     def names(self) -> list[str]:
         return list(self._topics)
 
+    def made(self) -> list[str]:
+        """Names of those that operators or clients have made."""
+        return [topic for topic in self._topics if not self.is_system(topic)]
+
     def is_system(self, topic: str) -> bool:
         """Is it one that operators may neither make nor delete?"""
         return topic in self._system or topic.startswith(SYSTEM_PREFIX)

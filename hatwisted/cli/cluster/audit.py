@@ -48,11 +48,11 @@ BUSY_WAIT: Final = 1.0
 """Seconds until a broker that is busy is asked again."""
 BUSY_TRIES: Final = 30
 MOST_DIFFERENCES: Final = 100
-"""Ranges after which no more are looked for: copies that differ in so many places aren't copies."""
+"""Ranges after which no more are looked for: logs that differ in this many places aren't copies."""
 
 
 _NO_CHECKSUMS: Final = (
-    "{address} makes no checksums of its log (RocketMQ's brokers don't): compare copies of both stores with "
+    "{address} can't checksum its log (RocketMQ's brokers can't): compare copies of both stores with "
     "'hatwisted log compare'"
 )
 _UNABLE: Final = {
@@ -63,8 +63,8 @@ _UNABLE: Final = {
 
 
 class Difference(msgspec.Struct, rename="camel", kw_only=True):
-    """Bytes [begin, end) hold the first and the last that differ. records: those that they belong to; none if they
-    lie in what fills a file's end."""
+    """Bytes [begin, end) span the first and the last byte that differ. records: those they belong to; none if
+    they lie in the padding at a file's end."""
 
     begin: int
     end: int
@@ -77,7 +77,7 @@ class Difference(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
-    """What was found. [begin, end): compared; complete: was all of it, as both held it?"""
+    """What was found. [begin, end): the range compared; complete: is that all that both held?"""
 
     master: str
     slave: str
@@ -156,7 +156,7 @@ class BrokerPair:
         return self.span
 
     async def pause(self, seconds: float) -> None:
-        """Do nothing for so long."""
+        """Wait this many seconds."""
         await deferLater(self._link.clock, seconds)
 
     @property
@@ -188,7 +188,7 @@ class BrokerPair:
         return parse_begin(one.ext), parse_begin(other.ext)
 
     async def repair(self, difference: Difference) -> None:
-        """Have the slave overwrite what is rotten there, and note where it keeps the old bytes."""
+        """Have the slave overwrite its rotten records there, and note where it keeps the old bytes."""
         if not any(each["rotten"] == Rotten.SLAVE.value for each in difference.records):
             return
         span = LogRange(difference.begin, difference.end)
@@ -292,7 +292,7 @@ def audit_lines(found: LogAudit) -> Iterator[str]:
             if record.get("sideFile"):
                 yield f"  repaired; the slave keeps the old bytes in {record['sideFile']}"
         if not each.records:
-            yield "  no record: what fills a file's end"
+            yield "  no record: padding at a file's end"
     if found.differences:
         count = len(found.differences)
         yield f"{compared}: {count} {'range differs' if count == 1 else 'ranges differ'}"

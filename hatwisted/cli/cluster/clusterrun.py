@@ -1,8 +1,9 @@
-"""Running one command on a cluster: the reactor for as long as it takes, errors as one line, an orderly Ctrl-C.
+"""Running one command on a cluster: the reactor for as long as it takes, errors as one line, a clean stop at
+Ctrl-C.
 
-The first SIGINT or SIGTERM asks the command to end in order (a consumer commits); the second ends the reactor
+The first SIGINT or SIGTERM asks the command to finish cleanly (a consumer commits); the second ends the reactor
 at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 usage error, or the cluster
-can't be reached or refuses; 130 interrupted before it was done, with everything in order.
+can't be reached or refuses; 130 interrupted before it was done, but cleanly.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Interrupt:
         self._listeners.append(listener)
 
     def request(self) -> None:
-        """Ask the command to end in order."""
+        """Ask the command to finish cleanly."""
         if not self.requested:
             self.requested = True
             for listener in self._listeners:

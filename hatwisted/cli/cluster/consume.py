@@ -125,7 +125,7 @@ class _Printing:
         interrupt.on_request(consumer.stop)
         self._since = cluster.clock.seconds()
         watch = PeriodicCall(
-            cluster.clock, "the look for an idle topic", lambda: self._look_idle(cluster, consumer.stop)
+            cluster.clock, "the check for an idle topic", lambda: self._look_idle(cluster, consumer.stop)
         )
         try:
             # A consumer of a topic that doesn't exist would wait for ever; mostly the name is misspelt.

@@ -1,4 +1,4 @@
-"""`hatwisted group`: consumer groups, how far they have come, and moving them."""
+"""`hatwisted group`: consumer groups, their progress, and resetting it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
-        show(as_json, masters, ["made on"], [[each] for each in masters])
+        show(as_json, masters, ["created on"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))
 

@@ -21,12 +21,12 @@ from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_t
 from hatwisted.clientcore.sending import SendResult, SendStatus
 
 SHOWN_ERRORS: Final = 5
-"""Failures shown one by one; the rest is counted."""
+"""Failures shown one by one; any more are only counted."""
 OWN_TOPIC: Final = "-"
 
 
 class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One NDJSON input line; what is missing comes from the options. body64: base64, instead of body; topic: used
+    """One NDJSON input line; fields left out come from the options. body64: base64, instead of body; topic: used
     when TOPIC is "-"."""
 
     body: str = ""
@@ -38,7 +38,7 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     order_key: str | None = None
     wait: bool = True
     properties: dict[str, str] = {}
-    # What `hatwisted consume --json` says beyond that: where a message was, which isn't where it goes.
+    # What `hatwisted consume --json` adds: where a message came from, which isn't where it goes.
     broker: Any = None
     queue: Any = None
     offset: Any = None
@@ -97,7 +97,7 @@ class _Sending:
 
         options = self._options
         producer = cluster.producer(options["group"], coalesce=options["batch"])
-        # A cluster that isn't there is reported once, not once a line.
+        # A cluster that can't be reached is reported once, not once per line.
         if options["topic"] == OWN_TOPIC:
             await cluster.admin().cluster_info()
         else:

@@ -26,7 +26,7 @@ from hatwisted.wire.storenames import ABORT_FILE
 
 
 class DamageReport(msgspec.Struct, rename="camel"):
-    """Bytes that are no records although records follow. Offsets and sizes in bytes.
+    """Bytes that aren't records, although records follow them. Offsets and sizes in bytes.
 
     unreadable: up to where valid records resume; at_stake: from the damage to the log's end, which is what a
     cut at the damage would remove.
@@ -40,7 +40,7 @@ class DamageReport(msgspec.Struct, rename="camel"):
 
 
 class TailReport(msgspec.Struct, rename="camel"):
-    """Bytes after the last record that are no record: normal after a crash, cut at the next start."""
+    """Bytes after the last record that don't form one: normal after a crash, cut at the next start."""
 
     offset: int
     bytes: int
@@ -116,7 +116,7 @@ class StoreCheck:
         return report
 
     def refused(self, reason: str) -> CheckReport:
-        """The report when the log's files can't even be taken for a log."""
+        """The report when the files can't be read as a log at all."""
         self._findings.add("unexpected files", reason)
         self.report.problems = self._findings.all()
         self.report.ok = False
@@ -139,7 +139,7 @@ class StoreCheck:
             return None
         if self._index_shape is None:
             self.report.notes.append(
-                "index not compared: its shape can't be derived, give --index-slots and --index-items"
+                "index not compared: its shape can't be derived; give --index-slots and --index-items"
             )
             return None
         items = IndexItems(self._folder.fs, folder, *self._index_shape, self._findings)

@@ -1,6 +1,6 @@
 """Where two copies of one log diverge: what both hold is compared byte for byte, never record by record.
 
-On the HA link it goes unnoticed that a log has diverged from its copy as long as the offsets match (B140). It
+The HA link doesn't notice that a log has diverged from its copy as long as the offsets match (B140). It
 happens when a slave is made a master and the old master comes back, or when a master has lost its tail and takes
 puts again. The way back is to cut one of the two where they diverge, and to let it copy the rest again (B141,
 B160); which one, and what the records are worth that lie after the cut, only the operator knows.
@@ -26,7 +26,7 @@ END_FILES: Final = 3
 
 
 class Side(msgspec.Struct, rename="camel", kw_only=True):
-    """One of the logs: it holds [begin, end), of which this much comes after what both have in common."""
+    """One of the logs: it holds [begin, end). bytes_after, records_after: what comes after their common part."""
 
     directory: str
     begin: int
@@ -36,8 +36,8 @@ class Side(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LogComparison(msgspec.Struct, rename="camel", kw_only=True):
-    """What both hold was compared from `begin` on. equal_to: both are the same up to there, and a record ends
-    there in both; differs_at: first byte that differs, None if there's none. Offsets in bytes."""
+    """The comparison of what both hold, from `begin` on. equal_to: they are equal up to here, and a record ends
+    here in both; differs_at: first byte that differs, None if there's none. Offsets in bytes."""
 
     begin: int
     equal_to: int
@@ -46,7 +46,7 @@ class LogComparison(msgspec.Struct, rename="camel", kw_only=True):
 
     @property
     def apart(self) -> bool:
-        """Has each of them something that the other one can't get?"""
+        """Does each of them hold something that the other one can't get from it?"""
         return self.differs_at is not None
 
 

@@ -91,7 +91,7 @@ def _within(column: Longs, low: int | None, high: int | None) -> npt.NDArray[np.
 
 
 def start_of(log: FileQueue, wanted: RecordFilter) -> int:
-    """Where to begin to read: the first record at or after the wanted offset, or the start of the file that
+    """Where to start reading: the first record at or after the wanted offset, or the start of the file that
     may hold the first of the wanted time."""
     start = log.min_offset
     if wanted.from_time is not None:
@@ -117,7 +117,7 @@ def dump(
     show: Callable[[Record], None],
     progress: Callable[[int], None] = lambda offset: None,
 ) -> LogWalk:
-    """Show what passes the filter. The walk comes back for what it met.
+    """Show what passes the filter. Returns the walk, which knows the damage it met.
 
     - log: which
     - wanted: the filter
@@ -173,8 +173,8 @@ def follow(
     - sleep: waits for some seconds
     - warn: called with what is wrong
 
-    A record that is only half there looks corrupt until its writer has finished: that is waited for, and taken
-    for damage only after STALLED looks.
+    A half-written record looks corrupt until its writer has finished, so it counts as damage only after STALLED
+    looks.
     """
     window = LogWindow(filled_from(log), log.file_size, FOLLOW_CHUNK, check_crc=True)
     idle = 0

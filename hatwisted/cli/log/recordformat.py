@@ -1,8 +1,8 @@
 """One record as a line for people, or as a JSON object for programs.
 
 Bodies are shown as stored. What isn't UTF-8 becomes base64, whatever was asked for, because anything else
-would show something that isn't there; zlib-compressed bodies (the one compression every client has) are
-inflated for display, as far as INFLATE_LIMIT.
+would show text that isn't there; zlib-compressed bodies (the one compression every client has) are
+inflated for display, up to INFLATE_LIMIT.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def compression(record: Record) -> str | None:
 
 
 def body_text(record: Record) -> str | None:
-    """The body as text, None if it isn't any."""
+    """The body as text, None if it isn't text."""
     body = record.body
     try:
         if compression(record) == "zlib":

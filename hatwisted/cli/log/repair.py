@@ -1,10 +1,10 @@
 """Cutting a damaged log so that the store starts again, and losing nothing by it.
 
-A broker refuses to start when valid records follow bytes that are none, since a cut would remove them.
-Whether that's acceptable depends on what other copies there are, which only the operator knows; so this is a
-command with a plan first and a `--yes` after. Everything from the damage on, good or bad, goes to a side file
-before anything is cut, with a note about where it came from: the bytes are those of the log, so their records
-can be read and sent again.
+A broker refuses to start when valid records follow bytes that aren't, since a cut would remove them.
+Whether that's acceptable depends on what other copies there are, which only the operator knows; so this
+command only shows its plan, and carries it out with `--yes`. Everything from the damage on, good or bad, goes
+to a side file before anything is cut, with a note about where it came from: the bytes are those of the log,
+so their records can be read and sent again.
 
 Rejected: putting a filler record over the damage and continuing after it. All offsets would stay, but this log
 would differ from its copies for ever, and no broker would notice.
@@ -135,7 +135,7 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
     keep_aside(fs, plan.side_file, log, (plan.offset, plan.end), progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
-    # Consumers may remember messages that go now; the broker is not to believe them.
+    # Consumers may hold offsets of messages that are about to go; the broker must not accept them.
     fs.remove(join(folder.required_root(), LAST_RUN_FILE))
     _cut(log, plan.offset)
     plan.done = True

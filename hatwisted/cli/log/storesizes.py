@@ -1,7 +1,7 @@
-"""Finding one's way in a store folder that any broker may have written: RocketMQ 4.x, 5.x or hatwisted.
+"""The parts of a store folder, whichever broker wrote it: RocketMQ 4.x, 5.x or hatwisted.
 
 The argument may be the store's root or the folder of the log files itself (brokers can be configured to keep the
-two apart). No file says what sizes it was made with, so they're taken from the files: all of one kind have
+two apart). No file says what sizes the store was made with, so they're taken from the files: all of one kind have
 the same length. Everything is opened for reading only, so a running broker isn't disturbed.
 """
 
@@ -59,7 +59,7 @@ class StoreFolder:
         return self.root
 
     def open_log(self, *, read_only: bool = True) -> FileQueue:
-        """The log's files, loaded. WrongFile if they are no unbroken sequence."""
+        """The log's files, loaded. WrongFile if they aren't an unbroken sequence."""
         size = common_size(self.fs, self.log_folder)
         if not size:
             raise CannotRun(f"{self.log_folder} holds no log")

@@ -5,7 +5,7 @@ extra isn't installed.
 
 Spark's JVM inherits our standard error and prints a dozen lines while it starts, and a stack for each failed
 task. Here that goes to a file, which is removed unless Spark fails with something of its own: then the error
-names it. Under `spark-submit` the JVM is there before us and logs as it's set up to.
+names it. Under `spark-submit` the JVM is already running and logs as it is configured to.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class SparkLog:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Programs that are started meanwhile write to the file, for as long as they run."""
+        """Programs started inside write to the file, for as long as they run."""
         if self._path is None:
             handle, self._path = tempfile.mkstemp(prefix="hatwisted-spark-", suffix=".log")
             atexit.register(self._remove)
@@ -204,7 +204,7 @@ class SparkLog:
             os.close(ours)
 
     def kept(self) -> str:
-        """Where to read on, for an error's end; from now on the file stays."""
+        """Where the details are, to end an error with; from now on the file stays."""
         if self._path is None:
             return ""
         atexit.unregister(self._remove)

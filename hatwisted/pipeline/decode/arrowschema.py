@@ -1,8 +1,8 @@
 """The columns of a log as a table, their order and their Arrow types; everything else takes them from here.
 
-The types are those Spark asks for (`to_arrow_schema(..., timezone="UTC")`): no views, no large types, no
+The types are those Spark requires (`to_arrow_schema(..., timezone="UTC")`): no views, no large types, no
 dictionaries, and `element`, `key`, `value` as the names inside lists and maps. Every column may be null, because a
-reader in permissive mode shows a damaged range as a row that has little more than its place.
+reader in permissive mode shows a damaged range as a row that has little more than its offset.
 """
 
 from __future__ import annotations

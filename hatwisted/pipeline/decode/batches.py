@@ -14,7 +14,7 @@ from hatwisted.pipeline.decode.columns import Columns
 from hatwisted.pipeline.decode.conditions import Condition, Filter
 
 BATCH_ROWS: Final = 16_384
-"""Rows of a batch, at most: some megabytes of small messages, which is what the consumers of a reader like
+"""Rows of a batch, at most: some megabytes of small messages, which suits the users of a reader
 best."""
 
 _EARLY: Final = frozenset(
@@ -35,7 +35,7 @@ _EARLY: Final = frozenset(
 """Columns that cost next to nothing: conditions on them decide whether the others are built."""
 
 BadRecord = Callable[[int, int, str], None]
-"""Told of a record that can't become a row: its physical offset, that of its end, and why."""
+"""Called with a record that can't become a row: its physical offset, that of its end, and why."""
 
 
 class BatchBuilder:
@@ -43,7 +43,7 @@ class BatchBuilder:
 
     - broker: its name, for the column
     - columns: which; None: all
-    - where: conditions that rows fulfil
+    - where: conditions that rows must meet
     - rows: of a batch at most
     """
 
@@ -83,7 +83,8 @@ class BatchBuilder:
                 part = part.take(slice(done, None))
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows that come from elsewhere and fulfil the conditions, as a batch of the columns; `batch` has all."""
+        """Rows from another origin that meet the conditions, as a batch of the columns; `batch` has all
+        columns."""
         mask = self._filter.mask({name: batch.column(name) for name in self._filter.columns})
         return (batch if mask is None else batch.filter(mask)).select(list(self.columns))
 

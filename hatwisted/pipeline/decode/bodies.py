@@ -1,8 +1,8 @@
-"""Bodies as a consumer gets them, decompressed where the producer compressed them.
+"""Bodies as a consumer gets them: decompressed, if the producer compressed them.
 
-Bodies as stored are copied together without a loop; each compressed one is then decompressed by itself and takes
-its place. What a body may grow to is limited, and so is what all bodies of one batch may: a few megabytes of
-zeros compress to a few kilobytes, and thousands of such bodies fit into one read.
+Bodies are gathered as stored, without a loop; each compressed one is then replaced by its decompressed form. The
+size of a body is limited, and so is that of all bodies of a batch: a few megabytes of zeros compress to a few
+kilobytes, and thousands of such bodies fit into one read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 64 << 20
 """Decompressed bytes after which a batch ends."""
 
 SMALL_BODY: Final = 512
-"""Bytes of an average body below which handing bodies over as bytes objects, made all at once, is cheaper than as
+"""Bytes of an average body below which passing bodies as bytes objects, made all at once, is cheaper than as
 slices of the buffer, which aren't copied."""
 
 _ARROW_CODECS: Final = {layout.SYS_COMPRESSION_LZ4: "lz4", layout.SYS_COMPRESSION_ZSTD: "zstd"}
@@ -41,7 +41,7 @@ class Bodies(NamedTuple):
 
 
 class BadBody(ValueError):
-    """A compressed body that isn't one."""
+    """A body that isn't compressed as its sysFlag says."""
 
 
 def stored_bodies(records: Records) -> pa.Array:

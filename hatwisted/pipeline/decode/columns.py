@@ -1,4 +1,4 @@
-"""The columns of a table from the records of a chunk, each built when it is asked for and never else."""
+"""The columns of a table from the records of a chunk, each built only when it is asked for."""
 
 from __future__ import annotations
 

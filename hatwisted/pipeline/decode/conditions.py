@@ -1,8 +1,8 @@
-"""Conditions on rows, simple enough to be decided before most of a row exists.
+"""Conditions on rows, simple enough to be checked before most of a row exists.
 
-A condition compares one column with a constant, by SQL's rules: what is null fulfils none. Several are all to be
-fulfilled. Those on a record's fixed fields, topic, broker and file are decided before any other column is built,
-so that a record nobody wants costs its head alone; the others as soon as their column is there.
+A condition compares one column with a constant, by SQL's rules: null meets none. All of several have to be
+met. Those on a record's fixed fields, topic, broker and file are checked before any other column is built, so
+that a record that isn't wanted costs only its head; the others as soon as their column exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": pc.greater_equal,
 }
 UNCOMPARED: Final = frozenset({"keys", "properties", "body"})
-"""Columns that no condition may be on: a condition on them is the reader's user's to apply."""
+"""Columns that conditions can't be on: filter on those after reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Condition:
 
 
 class Filter:
-    """Conditions made ready for Arrow; WrongSchema for a column or a value that can't be compared."""
+    """Conditions prepared for Arrow; WrongSchema for a column or a value that can't be compared."""
 
     def __init__(self, where: Iterable[Condition]) -> None:
         self._tests = [(condition.column, _test(condition)) for condition in where]
         self.columns = tuple(dict.fromkeys(column for column, _ in self._tests))
 
     def mask(self, arrays: dict[str, pa.Array]) -> pa.Array | None:
-        """Which rows fulfil the conditions on these columns (bool, no nulls); None: there is no such condition."""
+        """Which rows meet the conditions on these columns (bool, no nulls); None: there is no such condition."""
         found = None
         for column, test in self._tests:
             if column in arrays:

@@ -1,4 +1,4 @@
-"""Records that are in memory already, as a broker's answer to a pull, into one record batch."""
+"""Records already in memory, such as a broker's answer to a pull, as one record batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decode_buffer(
     file: str,
     where: Sequence[Condition] = (),
 ) -> pa.RecordBatch:
-    """Whole records, one after the other, as one batch. Raises DamagedLogRange if some bytes are no whole
+    """Whole records, one after the other, as one batch. Raises DamagedLogRange if some bytes aren't a whole
     record, or a body can't be decompressed.
 
     - data: their bytes
@@ -33,7 +33,7 @@ def decode_buffer(
       didn't follow one another in the log
     - broker: for the column and errors
     - file: for the column and errors
-    - where: conditions that rows fulfil
+    - where: conditions that rows must meet
     """
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)

@@ -1,9 +1,9 @@
 """Where a log ends within its last file, found by probing.
 
 Files have their full length from the beginning and what was never written is zeros. So zeros are looked for at
-distances that double, then between them by halving; from a record before the place found the chain is followed to
-its end by `logwalk`. Neither a body full of zeros nor a hole that damage left leads astray: the chain goes through
-the one, and after a break the file is probed again.
+distances that double, then by bisection; from a record before the place found, `logwalk` follows the chain to
+its end. Neither a body full of zeros nor a hole that damage left misleads it: the chain passes over the one, and
+after a break the file is probed again.
 
 What lies after the break counts only if it is a record not older than the last two before it; one is looked at.
 Older ones are leftovers of an earlier cut. So that the search doesn't begin among these, records at doubling
@@ -30,7 +30,7 @@ from hatwisted.wire.storedrecord import Record
 PROBE: Final = 64 << 10
 """Bytes looked at in one place: as many zeros in a row are taken for the end, until the chain says otherwise."""
 NEAR: Final = 1 << 20
-"""Bytes up to which halving goes on; the rest is read anyway."""
+"""Bytes at which bisection stops; the rest is read anyway."""
 
 
 class Tail(NamedTuple):
@@ -57,7 +57,7 @@ class EndProbe:
         self._search = RecordSearch(log, base)
 
     def is_unwritten(self) -> bool:
-        """Is this a file made ahead, in which nothing was written yet?"""
+        """Is this a file made in advance, in which nothing has been written yet?"""
         return self._written_from(self._base) is None
 
     def check_first_record(self) -> None:

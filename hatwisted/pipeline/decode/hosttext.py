@@ -1,7 +1,7 @@
 """Hosts as text: `1.2.3.4:5`, `[fd00::1]:5`.
 
-A log knows few hosts and each of them many times (its own broker's in all records), so each distinct IPv4 host
-becomes a text once, and the rows take theirs. IPv6 hosts, which few logs have, are written one by one as
+A log has few hosts and each of them many times (its own broker's in all records), so each distinct IPv4 host
+is formatted once, and the rows share the result. IPv6 hosts, which few logs have, are formatted one by one as
 `wire.hostport.HostPort` does.
 """
 
@@ -20,7 +20,7 @@ from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 
 FEW: Final = 20
-"""Distinct hosts from which on Arrow's functions are cheaper than one text after the other."""
+"""Distinct hosts above which Arrow's functions are cheaper than formatting one by one."""
 
 _OCTETS: Final = pa.array([str(octet) for octet in range(256)])
 
@@ -66,7 +66,7 @@ def _ipv4_texts(hosts: npt.NDArray[np.uint64]) -> pa.Array:
 
 
 def _with_moved(texts: pa.Array, records: Records, name: str, flags: Any, long_bit: int) -> pa.Array:
-    """Mend the rows whose host is long, or stands after a long one."""
+    """Correct the rows whose host is long, or follows a long one."""
     is_store = name == "store_host"
     moving = long_bit | (layout.SYS_BORN_HOST_V6 if is_store else 0)
     rows = np.flatnonzero(flags & moving)

@@ -3,17 +3,17 @@
 A split is read in chunks of some megabytes into one buffer; what a task needs in memory is that buffer and the
 batch made of it, however large the log.
 
-A log ends where `LogStore.end` says, before a record that is being written and of what a crash left: that is
-no damage, and no split reaches into it. The blank that fills a full file ends a read. Anything else that is no
-record is damage, and `mode` says what becomes of it:
+A log ends where `LogStore.end` says, before a record that is being written and before what a crash left: that
+isn't damage, and no split reaches into it. The blank that fills a full file ends a read. Anything else that
+isn't a record is damage, and `mode` says what to do about it:
 
 * `failfast`: DamagedLogRange, with file, offset and reason.
 * `skip-and-report`: `damages` is called with the range, and reading continues after it.
 * `permissive`: the same, and a row stands for the range: its columns are null but for broker, file,
   physical_offset (the start of the range), size (its length) and body (its bytes, at most DAMAGE_BYTES of them).
 
-A body's checksum doesn't decide whether a record is read: the column body_crc_ok says so of each row. A compressed
-body that can't be decompressed is damage, noticed when the column body is read.
+A record is read whether or not its body's checksum is right: the column body_crc_ok tells. A compressed body that
+can't be decompressed is damage, found when the column body is read.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def read_split(
 
     - split: a range of one file
     - columns: which; None: all
-    - where: conditions that rows fulfil
-    - mode: what becomes of damage, one of MODES
+    - where: conditions that rows must meet
+    - mode: what to do about damage, one of MODES
     - damages: gets the ranges left out
     - batch_rows: rows of a batch at most
     - read_size: bytes read at once
@@ -179,8 +179,8 @@ def read_arrow(
 
     - paths: store folders
     - columns: which; None: all
-    - where: conditions that rows fulfil
-    - mode: what becomes of damage, one of MODES
+    - where: conditions that rows must meet
+    - mode: what to do about damage, one of MODES
     - begin: physical offset, in each store; None: its first
     - end: physical offset, in each store; None: its current end
     - damages: gets the ranges left out

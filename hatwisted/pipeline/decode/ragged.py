@@ -2,7 +2,7 @@
 
 The edges of all substrings, start and end by turns, are the offsets of one Arrow array over the whole buffer whose
 every second element is a substring wanted; `take` then copies these together. It is the fastest way to a compact
-array that numpy and pyarrow offer: some 10 ns a substring besides the copying.
+array that numpy and pyarrow offer: some 10 ns a substring plus the copying.
 
 Substrings must be in the buffer's order and not overlap, as the parts of records never do.
 """

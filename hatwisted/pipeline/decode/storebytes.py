@@ -1,7 +1,7 @@
-"""The bytes of files in folders, local or wherever fsspec reaches; nothing here knows what they mean.
+"""The bytes of files in folders, local or anywhere fsspec can reach; nothing here knows what they mean.
 
 A path with a scheme (`s3://bucket/store`) goes through fsspec, which is imported only then; any other through the
-operating system, whose `preadv` fills a buffer that is there already.
+operating system, whose `preadv` fills an existing buffer.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _entry(item: os.DirEntry[str]) -> Entry | None:
 
 
 def is_remote(path: str) -> bool:
-    """Has the path a scheme, so that fsspec is to open it?"""
+    """Does the path have a scheme, so that fsspec has to open it?"""
     return "://" in path
 
 
@@ -128,7 +128,7 @@ def join(folder: str, name: str) -> str:
 
 def _list_remote(path: str) -> list[Entry] | None:
     files, inner = remote_filesystem(path)
-    # Most remember what they have listed once, and a log grows.
+    # Most file systems cache listings, and a log grows.
     files.invalidate_cache(inner)
     if not files.isdir(inner):
         return None
@@ -149,6 +149,6 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
     try:
         files, inner = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:
-        # A scheme that needs another package, or one that nobody knows.
+        # A scheme that needs another package, or an unknown one.
         raise PipelineError(f"{path}: {error}") from None
     return files, inner

@@ -2,7 +2,7 @@
 
 A store is read as it is, whether a running broker's or a copy. Its log's end is found without reading the
 log (see `endprobe`). Pieces are cut at any byte, because a reader finds its first record by itself: a plan for
-terabytes costs no reading. Who needs real boundaries, as a stream's offsets are, asks for them one by one.
+terabytes reads nothing. Real boundaries, as a stream's offsets need them, are found one by one on request.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hatwisted.wire.layout import parse_file_name
 from hatwisted.wire.storenames import LOG_FOLDER
 
 EVERY_STORE: Final = (LOG_FOLDER, "store")
-"""What RocketMQ calls a store's folder and the log's in it: no names to tell brokers apart by."""
+"""RocketMQ's names of a store's folder and of the log's in it: they don't distinguish brokers."""
 SPLIT_BYTES: Final = (64 << 20, 256 << 20)
-"""Bytes of a piece: the default, the least and the most. What Spark spends on a task beside its work is some
-50 ms: as much as one column of 100 MiB takes, and little beside 256."""
+"""Bytes of a piece: the default, the least and the most. Spark's own cost of a task is some 50 ms: as much as
+reading one column of 100 MiB, and little compared with 256."""
 SPLITS: Final = 16
 """Pieces of a log by default, while they are between these sizes."""
 
@@ -51,7 +51,8 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A piece of one log file, small enough to travel: the records that start in [begin, end) belong to it.
+    """A piece of one log file, small enough to be sent to a worker: the records that start in [begin, end)
+    belong to it.
 
     begin, end: physical offsets, at any byte. aligned: a record is known to start at `begin`. limit: the log's
     end where it lies in this file, as it was when the split was made; else None.
@@ -189,7 +190,7 @@ def _broker_of(path: str) -> str:
 
 
 def _log_files(folder: str) -> list[LogFile]:
-    """The log's files; a last one of no bytes is one that its broker is just making."""
+    """The log's files, without an empty last one, which its broker is just making."""
     entries = storebytes.list_folder(folder)
     if entries is None:
         raise NotAStore(f"{folder}: no longer exists")

@@ -4,5 +4,5 @@ Read `deltatable` (the schema: made, widened, refused), `names` and `datafiles` 
 `commits` (a batch takes effect once, and an earlier run can't commit late), `tails` and `landedrows` (what a
 table has), `orphans` and `compaction` (tidying up).
 
-A table's files are never changed, and of those that no commit mentions only our own runs' are removed.
+A table's files are never changed; of those that no commit mentions, only those of our own runs are removed.
 """

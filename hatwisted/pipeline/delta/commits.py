@@ -3,8 +3,8 @@
 A batch goes into the table as one Delta commit: all its files, the application id of the landing with the
 batch's number, and the run's claim. Delta's log keeps the last number of every application id, so a batch that
 is repeated after a crash is recognised; delta-rs doesn't refuse it by itself, which is why the number is looked
-up first. A commit of the same application between look and leap fails at delta-rs as a concurrent transaction
-and is looked at again.
+up first. A commit of the same application between check and commit fails in delta-rs as a concurrent transaction,
+and the check is repeated.
 
 A run begins with a claim: a commit without files that raises the epoch of each of its brokers. A commit names
 the epochs it was made under, so whatever a killed run's executors still do, it is refused from then on. That is

@@ -1,12 +1,12 @@
-"""Many small files into few: delta-rs's compaction, where it pays and where nobody is disturbed.
+"""Many small files into few: delta-rs's compaction, where it pays and disturbs no reader.
 
 Each trigger adds a file per partition and task, so a landing that follows a log leaves many small ones. A
-partition is rewritten when it has `MIN_FILES` much smaller than the target, not at every chance: a row is
+partition is rewritten when it has `MIN_FILES` much smaller than the target, not at every opportunity: a row is
 then rewritten about target / (MIN_FILES * batch) times at most, and what a large batch writes isn't written
 twice. delta-rs writes the new files, then one commit swaps them for the old ones with `dataChange` false.
-Readers of the version before go on reading the old files, which stay until somebody runs Delta's vacuum;
-appends don't conflict with it; the batch numbers of landings aren't touched by it. If a compaction loses
-against another writer nothing has happened, and the next one tries again.
+Readers of the previous version go on reading the old files, which stay until Delta's vacuum is run;
+appends don't conflict with it; the batch numbers of landings aren't touched by it. A compaction that loses
+against another writer has changed nothing, and the next one tries again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hatwisted.pipeline.delta.deltatable import open_table
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
 SMALL_PART: Final = 4
-"""A file is small below this part of the target: to make four of them one saves a reader less than it costs."""
+"""A file is small below this part of the target: merging four into one saves a reader less than it costs."""
 TASKS: Final = 1
 """Partitions that are rewritten at a time: one holds at most `below` bytes and the landing needs the cores."""
 

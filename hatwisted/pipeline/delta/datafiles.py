@@ -2,8 +2,8 @@
 
 Each batch is ordered by partition with one stable sort and gathered once, while it is in the cache. The slices
 wait until there are `FLUSH_BYTES` of them all; then each partition gets a row group of what it has. So memory
-stays flat however many topics there are, and rows of a topic keep their order in the log. To write a partition
-when its own slices are enough was rejected: a topic with a row in every batch would pin every batch.
+stays flat however many topics there are, and rows of a topic keep their order in the log. Writing a partition as
+soon as its own slices suffice was rejected: a topic with a row in every batch would pin every batch.
 
 A file gets its name when it is whole and on the disk; until then it is hidden. It becomes part of the table only
 by a commit.
@@ -29,7 +29,8 @@ from hatwisted.pipeline.delta.names import UNFINISHED, new_file_name, partition_
 FLUSH_BYTES: Final = 64 << 20
 """Arrow bytes a task holds before it writes row groups; its process then had 270 to 420 MB with 3 GiB of log."""
 MAX_OPEN_FILES: Final = 256
-"""Partitions a task keeps open; beyond, the one unused for longest is finished and a later row begins another."""
+"""Partitions a task keeps open; beyond that, the least recently used is finished, and a later row begins
+another."""
 COMPRESSION_LEVEL: Final = 1
 """Of zstd; a core wrote 450 MB/s of 1 KiB JSON messages with it, to a fifth of their size."""
 FEW_VALUES: Final = ("queue_id", "flag", "sys_flag", "reconsume_times", "store_host", "born_host", "tags",
@@ -192,7 +193,8 @@ class _OpenFile:
 
 
 def _has_range(item: pa.Field) -> bool:
-    """Smallest and largest value are worth their while: numbers, times, days and the broker's name."""
+    """Are its smallest and largest value worth recording? Those of numbers, times, days and the broker's name
+    are."""
     kind = item.type
     number = pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
     return bool(number or item.name == "broker")
@@ -215,7 +217,7 @@ def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def split_by_partition(
     batch: pa.RecordBatch, partition_by: Sequence[str]
 ) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """Rows of each partition in their order, without the partition columns, beside the partition's values."""
+    """Rows of each partition in their order, without the partition columns, with the partition's values."""
     rest = batch.drop_columns(list(partition_by))
     code = np.zeros(batch.num_rows, np.int64)
     choices: list[list[str | None]] = []

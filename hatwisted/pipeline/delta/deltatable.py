@@ -1,4 +1,4 @@
-"""The table's schema: made, widened, or refused by the column that doesn't fit.
+"""The table's schema: created, widened, or refused with the name of the column that doesn't fit.
 
 An older table with fewer columns gets the missing ones, empty in its old rows. Columns of the user's own stay
 and are empty in new rows. A table type that holds every value of ours (long for integer) stays, and files are
@@ -74,12 +74,12 @@ def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
     try:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
     except DeltaError as error:
-        if not DeltaTable.is_deltatable(path):  # else another run made it between look and leap
+        if not DeltaTable.is_deltatable(path):  # else another run has just created it
             raise WrongTable(f"{path}: the table can't be created: {_line(error)}") from error
 
 
 def _is_aside(name: str) -> bool:
-    """Names that Delta leaves alone: the landing's own state, and a log folder another run just made."""
+    """Is it a name that Delta ignores: the landing's own state, or a log folder that another run just made?"""
     return name.startswith(("_", "."))
 
 

@@ -4,7 +4,7 @@ from hatwisted.pipeline.errors import PipelineError
 
 
 class WrongTable(PipelineError):
-    """The folder is no Delta table, or one that these rows can't go into as they are."""
+    """The folder isn't a Delta table, or is one that can't take these rows as they are."""
 
 
 class Fenced(PipelineError):

@@ -18,7 +18,8 @@ LANDING_KEYS: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset"),
     *("size", "store_timestamp", "body_crc", "broker"),
 )
-"""Columns of the log that a landed table can't be without: partitions, identity and where a log goes on."""
+"""Columns of the log that a landed table can't be without: partitions, identity, and what a landing needs to
+continue."""
 
 
 def landed_names(columns: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
-"""Names of a landed table's folders and files, and what they show after a crash.
+"""Names of a landed table's folders and files, and what they tell after a crash.
 
     topic=%25RETRY%25group/store_date=2026-11-20/part-3f2a9c01-000007-<uuid>.zstd.parquet
 
 Folders carry percent-encoded partition values as Hive's do; they are for people and for tools that read bare
-folders. Delta's own readers take the values from the log, where they stand as they are, so a topic such as
-`%RETRY%group` comes back exactly, whatever a folder is called.
+folders. Delta's own readers take the values from Delta's log, where they aren't encoded, so a topic such as
+`%RETRY%group` comes back exactly, whatever its folder is called.
 
 A file's name carries its writer and the epoch of its run (see commits.py): a file of an earlier epoch of
 the same writer can't be committed any more, which makes it safe to remove at once when no version mentions it.
@@ -63,12 +63,12 @@ def _folder(column: str, value: str | None) -> str:
     if len(name) <= FOLDER_MAX:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    # Not amid a percent-encoded byte.
+    # Not in the middle of a percent-encoded byte.
     return f"{_HALF_CODE.sub('', name[: FOLDER_MAX - 17])}-{digest}"
 
 
 def new_file_name(writer: str, epoch: int) -> str:
-    """A name nobody ever used, for a file of run `epoch` of the writer with digest `writer`."""
+    """A name that was never used before, for a file of run `epoch` of the writer with digest `writer`."""
     return f"part-{writer}-{epoch:0{EPOCH_DIGITS}d}-{uuid.uuid4().hex}{SUFFIX}"
 
 

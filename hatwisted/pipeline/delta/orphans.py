@@ -39,9 +39,9 @@ def remove_orphans(path: str, held: Claim) -> list[str]:
 
 
 def remove_unmentioned(path: str, files: Iterable[str]) -> list[str]:
-    """Remove those of `files` (paths within the table) that no version mentions; which ones.
+    """Remove those of `files` (paths within the table) that no version mentions, and return them.
 
-    The caller knows that nobody is going to commit them.
+    The caller makes sure that they won't be committed.
     """
     names = {found.rpartition("/")[2]: found for found in files}
     for name in _active_names(path) | _mentioned(path, set(names)):

@@ -1,8 +1,8 @@
 """Where each broker's rows end in a table: the last landed record, found by the files' statistics.
 
-Two things hang on it. A landing whose checkpoint is new continues after these records instead of landing them
-twice. And a store is only let in if it holds exactly the record that the table has last: the broker's name alone
-doesn't distinguish one log from another, while a log's first record, or its folder, isn't there for ever.
+Two things depend on it. A landing whose checkpoint is new continues after these records instead of landing them
+twice. And a store is only accepted if it holds exactly the record that the table has last: the broker's name alone
+doesn't distinguish one log from another, while a log's first record, or its folder, doesn't stay.
 """
 
 from __future__ import annotations

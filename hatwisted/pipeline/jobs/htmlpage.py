@@ -1,4 +1,4 @@
-"""Pages of one file: tiles, figures and tables as HTML with everything inside, light or dark as the reader likes.
+"""Self-contained pages: tiles, figures and tables as HTML, light or dark as the reader prefers.
 
 The colours of `STYLE` are variables; the palette of `plotstyle` maps to the same ones. Columns can be sorted by a
 click on their head, which is all the script does: without it the page shows the same.
@@ -99,7 +99,7 @@ for (const head of document.querySelectorAll("th")) head.addEventListener("click
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: what it shows, what it sorts by if that isn't the text, and a share of 1 as a bar beside it."""
+    """A cell: what it shows, what it sorts by if that isn't the text, and a share of 1, shown as a bar."""
 
     text: str
     value: float | None = None

@@ -18,7 +18,7 @@ class LocalLog:
     """Reads a store's log. Not thread-safe; close it.
 
     Files are opened by path on the machine that runs the task. PipelineError for paths with a scheme: comparing
-    and rebuilding read everything, which is a job for where the files are.
+    and rebuilding read everything, which is to be done where the files are.
     """
 
     def __init__(self, files: Sequence[LogFile]) -> None:

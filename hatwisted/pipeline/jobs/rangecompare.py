@@ -1,12 +1,12 @@
 """Comparing one part of a log with other copies of it, byte by byte first and by records where bytes differ.
 
-Copies of a log are equal nearly always, so that is what has to be fast: the reference is followed record by
+Copies of a log are nearly always equal, so that case has to be fast: the reference is followed record by
 record (its queue offsets and checksums are checked on the way), and what was read for that is compared with
-the same bytes of every other copy in one memcmp. Only where that says "different" are the bytes looked at
-singly, mapped to the reference's records, and each record that differs is judged: is there nothing in the
+the same bytes of every other copy in one memcmp. Only where that differs are the bytes examined
+one by one, mapped to the reference's records, and each record that differs is judged: is there nothing in the
 other copy, another record, a changed one, or garbage?
 
-The reference isn't taken to be right: where it is damaged and the other copy is not, that is said.
+The reference isn't assumed to be right: where it is damaged and the other copy isn't, that is reported.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ record would otherwise fill the driver's memory."""
 
 
 class Kind(enum.StrEnum):
-    """What is wrong with a stretch of a copy, seen from the reference."""
+    """What is wrong with a range of a copy, seen from the reference."""
 
     MISSING = "missing"
     """Nothing is there (zeros, or no file) where the reference has records."""
     EXTRA = "extra"
     """Records where the reference has nothing."""
     CHANGED = "changed"
-    """A record of the same place and size, with other content."""
+    """A record at the same offset and of the same size, with other content."""
     REPLACED = "replaced"
-    """Other records: another history."""
+    """Other records: the logs have diverged."""
     DAMAGED = "damaged"
     """No valid record where the reference has one."""
     REFERENCE_DAMAGED = "reference damaged"
@@ -53,7 +53,7 @@ class Kind(enum.StrEnum):
     DEBRIS = "debris"
     """Both are damaged, and differ."""
     PADDING = "padding"
-    """Only bytes differ that no reader looks at: after the head of a blank."""
+    """Only bytes that no reader looks at differ: those after the head of a blank."""
 
     @property
     def counts(self) -> bool:
@@ -99,7 +99,7 @@ class Difference:
     position: int = 0
 
     def joins(self, later: Difference) -> bool:
-        """Does `later` go on where this ends, with the same trouble?"""
+        """Does `later` continue where this ends, with the same defect?"""
         same = (self.reference, self.copy, self.kind) == (later.reference, later.copy, later.kind)
         return same and self.end == later.begin
 
@@ -153,7 +153,7 @@ class PartFindings:
         self.bad += later.bad
         self.queues.add_all(later.queues)
         for copy, count in later.differing.items():
-            # What is beyond the list is only counted, the listed ones count themselves.
+            # Those beyond the list are only counted; the listed ones are counted from the list.
             listed = sum(each.kind.counts for each in later.differences if each.copy == copy)
             self.differing[copy] = self.differing.get(copy, 0) + count - listed
         for difference in later.differences:
@@ -276,7 +276,7 @@ class _Copy:
         return Kind.REPLACED
 
     def _follow(self, record: Record | None, stop: int) -> None:
-        """This copy's own records from this one on cover what they cover, a blank after them included."""
+        """Note how far this copy's own records reach from this one on, including a blank after them."""
         while record is not None:
             self._covered = record.physical_offset + record.total_size
             record = record_at(self._log, self._covered) if self._covered < stop else None

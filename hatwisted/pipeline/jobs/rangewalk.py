@@ -1,13 +1,13 @@
 """Following the records of a part of the log, over damage as well, so that any number of parts can be followed
 at once and together see every byte exactly once.
 
-A part is [begin, end) in physical offsets, cut anywhere. Where it really starts and ends is decided by one
-rule that neighbours share, `edge`: at the first record of the chain that begins at or after the cut, or at the
+A part is [begin, end) in physical offsets, cut anywhere. Where it really starts and ends is determined by one
+rule for both sides of a cut, `edge`: at the first record of the chain that begins at or after the cut, or at the
 next file's start, which no record crosses. So what is damaged around a cut belongs to the part before it,
-and nobody needs to know record boundaries beforehand (rejected: to take them from the consume queues, which an
-audit must not trust and a rebuild doesn't have).
+and record boundaries needn't be known beforehand (rejected: taking them from the consume queues, which an audit
+must not trust and a rebuild doesn't have).
 
-Reads are of 1 MiB: they stay in the processor's cache for the comparisons and checksums that follow.
+Reads are of 1 MiB: they stay in the CPU cache for the comparisons and checksums that follow.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def edge(log: WalkedLog, cut: int, end: int) -> int:
 
 
 class Buffer:
-    """Bytes that are read into again and again: memory that stays is read into twice as fast as fresh memory."""
+    """A buffer that is reused: reading into it is twice as fast as into fresh memory."""
 
     def __init__(self) -> None:
         self._bytes = bytearray(CHUNK)

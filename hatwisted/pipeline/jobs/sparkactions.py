@@ -68,7 +68,7 @@ def _started(context: SparkContext, group: str, action: Callable[[], Result]) ->
 
 
 def _share_done(context: SparkContext, group: str) -> float:
-    """Of the tasks of the action's first stage: it reads the input, and nearly all the work is in there."""
+    """The share of tasks done in the action's first stage, which reads the input and does nearly all the work."""
     tracker = context.statusTracker()
     jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
     stages = sorted(stage for job in jobs if job is not None for stage in job.stageIds)

@@ -1,4 +1,4 @@
-"""One store as an audit or a rebuild sees it: its log files and what of them is records."""
+"""One store as an audit or a rebuild sees it: its log files, and which part of them is records."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """RocketMQ clusters read over the network, on the blocking client (`hatwisted.blocking`): no Twisted, no Spark.
 
 Tasks of a Spark job run in processes of their own, one range of one queue each, which is what a blocking
-socket is good at. `clusterreader.ClusterReader` is where to begin.
+socket is good at. Start with `clusterreader.ClusterReader`.
 
-Behind it: `positions` (where queues begin and end), `queuepull` with `pullanswer` (one range of one queue,
+It uses `positions` (where queues begin and end), `queuepull` with `pullanswer` (one range of one queue,
 whole or not at all). `batchproducer` sends in the order of each queue.
 """

@@ -1,13 +1,13 @@
 """Sends messages to a cluster in the order of each queue, many queues at once.
 
 A broker takes requests off one connection into a pool of threads, so that two for the same queue may be stored
-the wrong way round. Hence one request a queue is under way, and messages that come meanwhile wait and travel
+the wrong way round. Hence each queue has one request under way, and messages that come meanwhile are sent
 together in the queue's next one (SEND_BATCH_MESSAGE); requests of other queues go on in parallel. What waits and
 what is under way is bounded, in messages, bytes and requests: `send` blocks until there's room.
 
 A request whose connection breaks is sent again, as RocketMQ's producers do: stored twice is possible then, lost
 is not. How many messages that may concern is counted. A message that the broker finds illegal is counted and
-left out; any other refusal that retries don't cure ends the sending.
+left out; any other refusal that retries don't overcome ends the sending.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ REFUSALS_KEPT: Final = 20
 """Refused messages listed one by one; more are only counted."""
 
 STATUSES: Final = {status.value: status.name for status in sending.SendStatus}
-"""All of them mean stored; all but OK, with less than the broker is set up to wait for."""
+"""All of them mean stored; all but OK: not flushed or replicated as the broker is configured."""
 TRANSIENT: Final = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE))
 ILLEGAL: Final = ResponseCode.MESSAGE_ILLEGAL
 
@@ -120,7 +120,7 @@ class _QueueSends:
 
     @property
     def first(self) -> int | None:
-        """The number of the first message whose fate isn't known."""
+        """The number of the first message whose outcome isn't known."""
         held = self.under_way or self.waiting
         return held[0].number if held else None
 
@@ -139,7 +139,7 @@ class _QueueSends:
 
 class Producer:
     """For one thread. `counts` counts as answers come in. `send` and `drain` raise ClientError when a broker
-    is gone for longer than the settings' retries last, or refuses what no retry can cure.
+    is gone for longer than the settings' retries last, or refuses a message for good.
 
     - driver: asks the cluster
     - group: the producer group
@@ -182,7 +182,7 @@ class Producer:
             self._settle(self._under_way[0])
 
     def first_unsettled(self) -> int | None:
-        """The smallest number of a message whose fate isn't known; None if all are."""
+        """The smallest number of a message whose outcome isn't known; None if all are."""
         return min(
             (sends.first for sends in self._by_queue.values() if sends.first is not None), default=None
         )
@@ -263,7 +263,7 @@ class Producer:
         sends.answer = self._driver.post(sends.address, self._request(sends.queue, sends.under_way))
 
     def _settle(self, sends: _QueueSends) -> None:
-        """Wait for the answer, and see to it that its messages are stored or refused."""
+        """Wait for the answer, and make sure that its messages are stored or refused."""
         error: ClientError | None = None
         assert sends.answer is not None, "nothing is under way"
         try:
@@ -298,7 +298,7 @@ class Producer:
         raise error
 
     def _take(self, sends: _QueueSends, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
-        """Are these messages settled by the answer? Raises Refused if no retry would help."""
+        """Does the answer settle these messages? Raises Refused if no retry would help."""
         status = STATUSES.get(answer.code)
         if status is not None:
             self.counts.statuses[status] += len(messages)

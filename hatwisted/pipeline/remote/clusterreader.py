@@ -1,4 +1,4 @@
-"""A cluster as something to read: which queues there are, where they begin and end, and their messages.
+"""Reading a cluster: which queues there are, where they begin and end, and their messages.
 
     with ClusterReader(ClusterSettings(("10.0.0.1:9876",))) as cluster:
         queues = cluster.queues(topics=["Orders"])
@@ -8,8 +8,8 @@
             for batch in cluster.read(wanted, ["queue_offset", "body"]):
                 ...
 
-Reading joins no group and commits no offsets: consumers never notice. Answers are put together until a decoded
-batch is worth its overhead; memory is that of a batch, whatever the range.
+Reading joins no group and commits no offsets: consumers never notice. Answers are collected until decoding a batch
+is worth its overhead; memory is that of a batch, whatever the range.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ClusterReader(Closing):
 
         - wanted: the range
         - columns: which; None: all; `file` is null
-        - where: conditions that rows fulfil
+        - where: conditions that rows must meet
         - fail_on_loss: raise OffsetsGone for deleted messages
         """
         broker, place = wanted.queue.broker_name, queue_name(wanted.queue)

@@ -1,11 +1,11 @@
 """Where queues begin and end, and which offset a time means.
 
-The master is asked, since a slave knows a moment less; where it's gone, a slave is. These are small requests,
-many of them under way at once, and not what a master has to be spared.
+The master is asked, since a slave lags a moment; if it's down, a slave is. These are small requests, many of
+them under way at once, and no load for a master.
 
-A time means the first message stored then or later. Brokers look it up by their own lights (4.9.7 gives the nearer
-neighbour, any of several messages of the same millisecond, and the last message for a time after all), so what
-they answer is only where the search for the exact offset begins: among the messages around it.
+A time means the first message stored then or later. Brokers search in their own way (4.9.7 gives the nearer
+neighbour, any of several messages of the same millisecond, and the last message for a time after all), so their
+answer is only where the search for the exact offset begins: among the messages around it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def bounds_of(driver: BlockingDriver, queues: Placed) -> dict[MessageQueue, Boun
     found = {}
     for queue, said in _ask_groups(driver, queues, ask).items():
         low, high = said.numbers
-        # Between the two questions retention may have moved on: no queue ends before it begins.
+        # Retention may have moved on between the two requests: no queue ends before it begins.
         found[queue] = Bounds(low, max(low, high), said.by_master)
     return found
 
@@ -174,7 +174,8 @@ def _ask_groups(driver: BlockingDriver, queues: Placed, ask: Ask) -> dict[Messag
 def _ask_group(
     driver: BlockingDriver, name: str, replicas: Replicas, group: Sequence[MessageQueue], ask: Ask
 ) -> tuple[list[int], bool]:
-    """Numbers from the master, or a slave when it can't be had, and which; several rounds, as with reading."""
+    """Numbers from the master, or from a slave if the master is down, and from which; several rounds, as with
+    reading."""
     order = sorted(replicas, key=lambda number: (number != MASTER_ID, number))
     numbers = {replicas[number]: number for number in order}
     what = f"an offset of {queue_name(group[0])}"

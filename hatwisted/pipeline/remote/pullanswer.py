@@ -1,12 +1,12 @@
 """What an answer to a pull says: records, or why there are none, as one of two outcomes.
 
-Nothing filters here, so brokers give every message from the asked offset on. A broker that hasn't got the asked
-one says so in five ways: no message there yet, an offset outside its queue, "go on" (retention is deleting it),
-"again, at the same place" (RocketMQ's slaves, which don't correct offsets), and records that begin later. All of
-them come to the same here: this broker lacks it, and perhaps knows where it has something again. Whether that is
-a loss is for whoever knows what the other brokers of the group say.
+Nothing filters here, so brokers give every message from the asked offset on. A broker that doesn't have that
+one says so in one of five ways: no message there yet, an offset outside its queue, "go on" (retention is
+deleting it), "again, at the same place" (RocketMQ's slaves, which don't correct offsets), and records that
+begin later. All of them mean the same here: this broker lacks it, and may know where its messages resume.
+Whether that is a loss is decided by the caller, which knows what the other brokers of the group say.
 
-A hole after the asked offset is none of the broker's faults: retention deletes from the beginning, so such
+A hole after the requested offset isn't the broker's fault: retention deletes from the beginning, so such
 offsets have no message (a compacted topic's, say).
 """
 

@@ -1,17 +1,17 @@
 """One range of one queue, whole or not at all, from whichever brokers of its group have it.
 
 Strategy: the range is cut into steps of what a broker gives at once, and the pulls of several steps are under way
-at the same time; answers are handed on in order. A short answer (big messages, a broker that reads from its
+at the same time; answers are passed on in order. A short answer (big messages, a broker that reads from its
 disk) is completed by another pull, and steps shrink to what came.
 
-The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is passed
-over until the read has reached what it has: so a slave that began later, or is a moment behind, gives what it
+The brokers of a group are taken in the order that `read_from` says. One that lacks the next offset is skipped
+until the read has reached what it has: so a slave that began later, or lags a moment, gives what it
 can. One that fails is skipped for this round. When none is left, the round is over: a pause, a fresh
-route, and another one. Every answer with records begins a new count of rounds.
+route, and another round. Every answer with records begins a new count of rounds.
 
 Only the master can say that messages are gone: then every broker lacks them, and the queue's least offset has
 moved past them. Retention deletes a log file some moments before it moves that offset, hence a pause before it is
-asked. An offset that no broker has and that isn't below the least one is a hole in the queue, not a loss.
+asked for. An offset that no broker has and that isn't below the least one is a hole in the queue, not a loss.
 
 Rejected: long polling (the range's end is known to exist), and one pull at a time (32 messages a round trip).
 """
@@ -53,7 +53,7 @@ WINDOW: Final = 8
 """Pulls under way at once: with 32 messages of 1 KiB each they cover a round trip of 2 ms at 100 MB/s, and what
 arrives meanwhile (256 KiB each, or one message) bounds the memory."""
 MAX_MOVES: Final = 8
-"""Suggestions to go elsewhere that are followed in one range: two brokers may send a reader to each other."""
+"""Suggestions of another broker that are followed in one range: two brokers may send a reader to each other."""
 RETENTION_SETTLES: Final = 2.0
 """Seconds from a log file's deletion to the queues' new least offsets, at most: files are deleted ten at a time,
 100 ms apart, and the queues follow."""
@@ -98,10 +98,10 @@ class QueuePull:
         self._preferred: int | None = None
         self._moves = 0
         self._step = STEP
-        # What is known of each broker at the place reached: where it has messages again, or why it failed.
+        # What is known of each broker at the offset reached: where its messages resume, or why it failed.
         self._lacking: dict[str, MissingRange] = {}
         self._rounds = Rounds(driver.settings.retries)
-        # A queue with holes has many, and retention's moment needn't be waited for at each of them.
+        # A queue with holes has many; the pause for retention is needed only once.
         self._has_holes = False
 
     def chunks(self) -> Iterator[bytes | memoryview]:
@@ -130,7 +130,9 @@ class QueuePull:
                     pull = self._driver.post(address, self._request(step))
                     under_way.append((step, pull))
                     ahead = step.end
-                    connected = not pull.done  # over at once: it couldn't be sent, and others mustn't dial
+                    connected = (
+                        not pull.done
+                    )  # it failed at once: it couldn't be sent, and others mustn't dial
                 asked, pull = under_way.popleft()
                 outcome = read_answer(asked, self._driver.wait(pull))
                 if isinstance(outcome, MissingRange):
@@ -162,7 +164,7 @@ class QueuePull:
         self._rounds.went_on()
 
     def _sent_elsewhere(self, address: str, suggested: int) -> bool:
-        """Does the broker suggest another one, that is there and isn't known to be of no use?"""
+        """Does the broker suggest another one that is up and not known to lack the messages?"""
         other = self._replicas.get(suggested)
         if self._driver.settings.read_from != "auto" or other is None or other == address:
             return False
@@ -207,7 +209,7 @@ class QueuePull:
         self._lacking.clear()
 
     def _skips(self, master: str) -> bool:
-        """All brokers are there, and none has the next offset: go on after what is gone, if something is."""
+        """All brokers are up, and none has the next offset: continue after what is gone, if anything is."""
         if self._lacking[master].resume is None:
             return False
         try:
@@ -230,7 +232,7 @@ class QueuePull:
         return True
 
     def _settled_least_offset(self, master: str) -> int:
-        """The queue's least offset, when retention has come to its end if it may be at work."""
+        """The queue's least offset, once retention has finished if it may be at work."""
         least = self._least_offset(master)
         if least <= self._next and not self._has_holes:
             self._driver.pause(RETENTION_SETTLES)
@@ -252,7 +254,8 @@ class QueuePull:
             _log.info("%s: no fresh route: %s", queue_name(self._queue), error)
             return
         found = {} if route is None else replicas_of(route, self._queue.broker_name)
-        # A master that left its name server is still asked where it was: it may be back before the next round.
+        # A master that left its name server is still tried at its old address: it may be back before the next
+        # round.
         self._replicas |= found
 
     def _final_error(self) -> ClientError:

@@ -1,9 +1,9 @@
-"""The source `commitlog`: RocketMQ stores, as they lie in folders, as a table.
+"""The source `commitlog`: RocketMQ store folders as a table.
 
     spark.read.format("commitlog").option("columns", "topic,body").load("/data/broker-a/store")
 
 A read is planned by the files' sizes alone: the log is cut at any byte, and each task finds its first record
-(see `decode.storefolder`). What a batch read holds is decided when it is planned: the records up to where the
+(see `decode.storefolder`). What a batch read covers is determined when it is planned: the records up to where the
 log ended then. Cutting at the queues' offsets instead was rejected: it reads all queues' files to save each
 task one search, and a store may have none.
 """

@@ -1,11 +1,11 @@
 """The source `commitlog` as a stream: from where each broker's log was read to where it ends now.
 
 A place is one physical offset per broker, `{"broker-a": 1234, "broker-b": 99}`, always between two records. The
-log decides everything else, so a batch that Spark repeats after a crash is made of the same records, and a
+log determines everything else, so a batch that Spark repeats after a crash is made of the same records, and a
 checkpoint holds across restarts, versions and machines.
 
 Logs don't only grow. Retention deletes old files, and a broker that crashed may cut its log's end. A stream that
-was to read what is gone fails (`failOnDataLoss`), or goes on with what there is.
+was to read what is gone fails (`failOnDataLoss`), or continues with what is left.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, **ends}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Spark shows it beside the offset reached: the difference is the stream's lag in bytes."""
+        """Spark shows it next to the offset reached: the difference is the stream's lag in bytes."""
         return self._reported
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -185,7 +185,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, store: LogStore, what: str) -> None:
         message = f"{store.path}: broker {store.broker}: {what}"
         if not self._read_task.lossy:
-            raise LostRange(f"{message}: set failOnDataLoss=false to continue with what there is")
+            raise LostRange(f"{message}: set failOnDataLoss=false to continue with what is left")
         _log.warning("%s", message)
 
 

@@ -3,7 +3,7 @@
 One file of JSON lines for each task that met damage, named by the range of the log that the task read. A task
 that Spark repeats, and a batch that is replayed after a crash, replaces its own file: a range is never listed
 twice. A file appears whole or not at all, and only after the task has read its range to the end. Appending to
-one file was rejected for all of these.
+one file was rejected for all of these reasons.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _row(damage: Damage) -> dict[str, object]:
 def _replace_local(folder: str, name: str, lines: str) -> None:
     path = os.path.join(folder, name)
     if not lines:
-        # What an earlier read found and is repaired by now.
+        # What an earlier read found has been repaired since.
         if os.path.exists(path):
             os.unlink(path)
         return

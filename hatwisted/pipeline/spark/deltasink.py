@@ -49,7 +49,7 @@ LAND_OPTIONS: Final = ("claim", "rows", "columns")
 SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
 OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)
 NO_CLAIM: Final = Claim(Writer(()), 0)
-"""What files of a user's own write carry: no run ever takes them for its own."""
+"""The epoch in file names of a user's own write: no run ever takes those for its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class Written(WriterCommitMessage):
 
 
 class _TableWriter:
-    """What batch and stream have in common: a task's files, the commit of all of them, and their removal."""
+    """What batch and stream share: a task's files, the commit of all of them, and their removal."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -136,7 +136,7 @@ class _TableWriter:
     def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
         files = _files(messages)
         if not files:
-            return  # a repetition of nothing is nothing
+            return  # nothing was written, so there's nothing to commit
         made = commit_files(
             self._options.path,
             files,
@@ -148,7 +148,7 @@ class _TableWriter:
             self._remove(files)
 
     def _remove(self, files: Sequence[DataFile]) -> None:
-        """Files of an attempt that isn't to count, unless a commit did mention them before it failed."""
+        """Remove the files of a failed attempt, except those that a commit did mention."""
         remove_unmentioned(self._options.path, [file.path for file in files])
 
 

@@ -1,7 +1,7 @@
-"""What went wrong in a worker, in one line again.
+"""What went wrong in a worker, as one line.
 
-An error of ours that is raised in one of Spark's Python processes comes back as Spark's exception with a Python
-traceback, sometimes several, inside its text. The line that the user needs is in there.
+An error of ours that is raised in one of Spark's Python processes arrives as Spark's exception with a Python
+traceback, sometimes several, inside its text. The line that the user needs is in that text.
 """
 
 from __future__ import annotations

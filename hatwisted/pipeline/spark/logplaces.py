@@ -1,4 +1,4 @@
-"""Places in a log: by time, by a number of records, and how several logs share a limit."""
+"""Offsets in a log by time or by a number of records, and how several logs share a limit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hatwisted.pipeline.spark.filters import time_span
 COUNTED_AT_ONCE: Final = 4 << 20
 """Bytes read at once while records are counted: a trigger's worth, not the log."""
 CLOCK_SLACK: Final = timedelta(minutes=10)
-"""How far a broker's clock may have been set back: so much more of a log is read than a condition on times asks
-for."""
+"""How far a broker's clock may have been set back: a condition on times reads this much more of a log on each
+side."""
 TIME_GRAIN: Final = 32 << 20
-"""Bytes up to which the place of a time is looked for where reading them costs no more than looking on."""
+"""Bytes at which the search for a time stops: reading them costs no more than searching on."""
 
 
 def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -34,8 +34,8 @@ def shares(backlog: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def end_of_records(store: LogStore, begin: int, end: int, count: int) -> tuple[int, int]:
-    """(the end of some records, how many there are before it). Damage is skipped: it is for the tasks to
-    report.
+    """(the end of some records, how many there are before it). Damage is skipped: the tasks report
+    it.
 
     - store: the log
     - begin: start of the first

@@ -1,4 +1,4 @@
-"""What one task does: read a piece of a log into the batches Spark wants, and tell what it skipped."""
+"""What one task does: read a piece of a log into the batches Spark wants, and report what it skipped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LogPartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What every task of a read needs to know. lossy: a file that is gone is no error."""
+    """What every task of a read needs to know. lossy: a file that is gone isn't an error."""
 
     schema: pa.Schema
     where: tuple[Condition, ...]
@@ -65,7 +65,7 @@ class ReadTask:
         )
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of one task; damage is written to the side table when all of them are through."""
+        """The batches of one task; damage is written to the side table after the last of them."""
         if not isinstance(partition, LogPartition):
             return  # Spark's stand-in for a plan of no partitions
         split = partition.split

@@ -1,10 +1,10 @@
-"""A stream of plans instead of rows: what a task of another source would read, read where the rows are needed.
+"""A stream of plans instead of rows: what a task of another source would read is read where the rows are needed.
 
-Rows that go from a source written in Python to a sink written in Python pass the JVM on their way: Arrow to
-Spark's rows and back, with every key and property of every message copied twice. Of the time of landing a log,
-that was two thirds. Here a micro-batch has one row for each partition of the source, a pickle of its reader and
+Rows that go from a source written in Python to a sink written in Python pass through the JVM: from Arrow to
+Spark's rows and back, with every key and property of every message copied twice. That took two thirds of the time
+of landing a log. Here a micro-batch has one row for each partition of the source, a pickle of its reader and
 the partition, and the sink reads the partition in its own task. Offsets, limits, checkpoints and retries stay
-Spark's: this source passes every question on to the one it stands for.
+Spark's: this source passes every call on to the one it stands for.
 
     spark.readStream.format("hatwisted-plan").option("planOf", "commitlog").options(...).load()
 """

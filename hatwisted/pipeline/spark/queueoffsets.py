@@ -3,7 +3,7 @@
     {"Orders": {"broker-a": {"0": 1500, "1": 1498}, "broker-b": {"0": 3}}}
 
 The same JSON is a stream's checkpoint and an option's value; an option may say "earliest" or "latest" for a
-number. Keys are sorted, since Spark compares offsets as texts.
+number. Keys are sorted, since Spark compares offsets as text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hatwisted.pipeline.spark.readoptions import OffsetBound
 from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_MESSAGES: Final = 20_000
-"""Messages that are worth a task: fewer of one queue share it with other queues. A task costs some 20 ms."""
+"""Messages that are worth a task: shorter queues share one. A task costs some 20 ms."""
 
 Offsets = dict[MessageQueue, int]
 
@@ -32,13 +32,13 @@ def offsets_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
 
 
 def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound]:
-    """The other way round; ValueError if it can't be that."""
+    """The reverse; ValueError if it can't be offsets."""
     found: dict[MessageQueue, int | OffsetBound] = {}
     for topic, brokers in tree.items():
         for broker, queues in _mapping(brokers).items():
             for number, value in _mapping(queues).items():
                 if not number.isdecimal():
-                    raise ValueError(f"queue {number!r} of topic {topic} is no number")
+                    raise ValueError(f"queue {number!r} of topic {topic} isn't a number")
                 queue = MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
                 found[queue] = _offset(value)
     return found
@@ -88,7 +88,7 @@ def _groups(ranges: Iterable[QueueRange], size: int) -> Iterator[tuple[QueueRang
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"{value!r} stands where a JSON object should")
+        raise ValueError(f"{value!r} isn't a JSON object")
     return value
 
 

@@ -28,7 +28,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 
 CLOCK_SLACK: Final = timedelta(minutes=1)
 """How far a broker's clock may have been set back. Store times ascend along a queue but for that, and a condition
-on them only narrows a queue's range by so much less."""
+on them leaves this much more of a queue's range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +165,16 @@ def resolve(
 
 
 def milliseconds_up(time: datetime) -> int:
-    """ms since the epoch; brokers know no smaller unit, and a message stored in a fraction's ms is before it."""
+    """ms since the epoch; brokers have no smaller unit, so a fraction is rounded up."""
     seconds = time.replace(microsecond=0).timestamp()
     return int(seconds) * 1000 - (-time.microsecond // 1000)
 
 
-# ---- what conditions spare us
+# ---- what conditions exclude
 
 
 def may_hold_rows(queue: MessageQueue, where: Iterable[Condition]) -> bool:
-    """Can the conditions be fulfilled in this queue?"""
+    """Can any row of this queue meet the conditions?"""
     known = {"topic": queue.topic, "broker": queue.broker_name, "queue_id": queue.queue_id}
     return all(_fulfils(known[each.column], each) for each in where if each.column in known)
 

@@ -1,8 +1,8 @@
-"""The options of a read, from the texts Spark passes to typed values; both sources use it.
+"""The options of a read, from the strings Spark passes to typed values; both sources use it.
 
-Spark's options are a map of texts with names in any case. A name that no source knows is an error here, with
-the nearest name that it does know: `maxBytesPerTriger` would otherwise be an unlimited trigger. A value that
-can't be read is an error that says what would be.
+Spark's options are a map of strings with names in any case. An unknown name is an error here, with the nearest
+known one: `maxBytesPerTriger` would otherwise be an unlimited trigger. A value that
+can't be parsed is an error that says what is allowed.
 """
 
 from __future__ import annotations
@@ -189,6 +189,6 @@ class Limits:
 
     @classmethod
     def of(cls, options: Options, start: Start) -> Limits:
-        """From the options; what `startingOffsets` may hold is the source's matter."""
+        """From the options; the source decides what `startingOffsets` may hold."""
         max_bytes = options.size("maxBytesPerTrigger")
         return cls(start, max_bytes, options.integer("maxRecordsPerTrigger", least=1))

@@ -1,4 +1,4 @@
-"""The options of the source `rocketmq`: where the cluster is, what to read of it, and how to be let in."""
+"""The options of the source `rocketmq`: where the cluster is, what to read of it, and with which account."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class TopicChoice:
 
 
 def rocketmq_options(given: Mapping[str, str]) -> Options:
-    """The options as given; BadOption for names there aren't."""
+    """The options as given; BadOption for unknown names."""
     return Options(NAME, given, OPTIONS)
 
 
 def cluster_settings(options: Options) -> ClusterSettings:
-    """Where the cluster is and how to be let in."""
+    """Where the cluster is, and the account."""
     servers = options.text("namesrvAddr")
     if servers is None:
         raise BadOption(f"{NAME}: option namesrvAddr is missing; give host:port of the name servers")
@@ -84,7 +84,7 @@ def cluster_settings(options: Options) -> ClusterSettings:
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
-    """An end, a time, or offsets by queue; the queues' names are yet to be checked.
+    """An end, a time, or offsets by queue; the queues' names aren't checked yet.
 
     - options: of the read
     - name: of the option
@@ -125,7 +125,7 @@ def _tls(options: Options) -> Tls | None:
     given = [name for name in _TLS_OPTIONS if options.text(name) is not None]
     if not options.flag("tls", bool(given)):
         if given:
-            raise BadOption(f"{NAME}: {given[0]} is given and tls=false; leave one of them out")
+            raise BadOption(f"{NAME}: {given[0]} and tls=false contradict each other; leave one of them out")
         return None
     return Tls(
         trust_file=options.text("tlsTrustFile"),

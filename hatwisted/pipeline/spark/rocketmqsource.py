@@ -2,9 +2,9 @@
 
     spark.read.format("rocketmq").option("namesrvAddr", "10.0.0.1:9876").option("topics", "Orders").load()
 
-The columns are those of `commitlog` (`file` is null). A batch read is decided when it is planned: which queues
-there are and where each ends then; each task reads ranges of queues, whole or not at all. Reading joins no group
-and commits no offset.
+The columns are those of `commitlog` (`file` is null). What a batch read covers is determined when it is
+planned: the queues and where each ends then; each task reads ranges of queues, whole or not at all. Reading
+joins no group and commits no offset.
 """
 
 from __future__ import annotations

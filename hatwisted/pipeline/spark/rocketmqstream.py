@@ -1,12 +1,12 @@
 """The source `rocketmq` as a stream: from the offset reached in each queue to where it ends now.
 
 A place is one offset per queue, by topic, broker and queue. A queue's messages never change, so a batch that
-Spark repeats after a crash has the same rows, whichever broker gives them then. Queues that come later (a topic
+Spark repeats after a crash has the same rows, whichever broker they come from. Queues that come later (a topic
 got more of them, or a new topic's name matches) are read from their beginning.
 
-Ends are the master's: what isn't on a slave yet is read from the master. Which queues there are is asked every
-few seconds, where they end at every trigger. A queue that ends before the place reached is a topic that was
-deleted and created again, or a master that was replaced by one that knew less: an error, or with
+Ends are the master's: what isn't on a slave yet is read from the master. Queues are looked up every few
+seconds, their ends at every trigger. A queue that ends before the place reached is a topic that was
+deleted and created again, or a master that was replaced by one with fewer messages: an error, or with
 failOnDataLoss=false read from its beginning.
 """
 
@@ -88,7 +88,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_json({**reached, **ends})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Spark shows it beside the offset reached: the difference is the stream's lag in messages."""
+        """Spark shows it next to the offset reached: the difference is the stream's lag in messages."""
         return None if self._reported is None else offsets_json(self._reported)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -130,8 +130,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._queues
 
     def _queues_with(self, reached: Mapping[MessageQueue, int]) -> Queues:
-        """What there is now. A name server forgets queues while no broker that has them is alive, so it's asked
-        again, for as long as a broker is given for its restart, before they are lost."""
+        """The queues there are now. Name servers forget queues while no broker that has them is alive, so
+        they are asked again, for as long as a broker may take to restart, before the queues count as lost."""
         retries = self._read_task.settings.retries
         for tried in range(retries + 1):
             try:
@@ -180,7 +180,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _size(self, queues: Queues, queue: MessageQueue, begin: int, end: int) -> float:
-        """Bytes of a record, from the first ones waiting: no broker tells how many bytes a queue has."""
+        """Bytes of a record, from the first ones waiting: no broker says how many bytes a queue has."""
         sample = QueueRange(queue, begin, min(begin + STEP, end), queues[queue])
         read = sum(len(piece) for piece in self._reader.records(sample, fail_on_loss=False))
         return max(1.0, read / max(1, sample.end - begin))
@@ -188,7 +188,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, what: str) -> None:
         message = f"rocketmq: {what}"
         if not self._read_task.lossy:
-            raise OffsetsGone(f"{message}: set failOnDataLoss=false to continue with what there is")
+            raise OffsetsGone(f"{message}: set failOnDataLoss=false to continue with what is left")
         _log.warning("%s", message)
 
 

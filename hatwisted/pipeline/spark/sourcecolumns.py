@@ -1,6 +1,6 @@
-"""The columns between Spark's schemas and Arrow's: what a source offers, and what a user's schema asks of it.
+"""Columns as Spark's schemas and as Arrow's: what a source offers, and what a user's schema asks of it.
 
-Spark's interface for sources in Python has no column pruning. Two ways stand in for it: the option `columns`,
+Spark's interface for sources in Python has no column pruning. There are two substitutes: the option `columns`,
 and a schema the user gives, whose names choose columns; its types must be the columns' own, since a source that
 converted would hide mistakes. Columns that aren't asked for are never built.
 """

@@ -1,8 +1,8 @@
 """The Spark session that the jobs run in; a user's own session reads the sources just as well.
 
-What is set here is what the sources gain from, and what a command line needs to be quiet and quick. Everything
-can be overruled by `conf`, and nothing of it is set under `spark-submit`'s feet: there the JVM already runs with
-the user's master and settings, and only what can still change at run time is set.
+The settings here speed up the sources, or make a command line quiet and quick. `conf` overrides all of them. Under
+`spark-submit` the JVM already runs with the user's master and settings, and only what can still change at run time
+is set.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from hatwisted.pipeline.spark.javahome import find_java_home
 
 RUNTIME: Final = {
-    # Without it Spark hands the sources no condition, and refuses sources that would take some.
+    # Without it Spark gives the sources no conditions, and refuses sources that would take some.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Times are shown and dates are cut in one zone, wherever the job runs.
+    # Times are shown, and dates determined, in one zone, wherever the job runs.
     "spark.sql.session.timeZone": "UTC",
 }
 """Settings of a session, good on any cluster."""
@@ -47,9 +47,9 @@ LOCAL: Final = {
 
 
 def spark_session(master: str = "local[2]", app: str = "hatwisted", **conf: str) -> SparkSession:
-    """The running session, or a new one on `master` (any Spark master URL); `conf` wins over what is set here.
+    """The running session, or a new one on `master` (any Spark master URL); `conf` overrides what is set here.
 
-    Under `spark-submit` its master counts and `master` doesn't. Raises NoJava if Spark can't start here.
+    Under `spark-submit` its master applies, not `master`. Raises NoJava if Spark can't start here.
     """
     builder = SparkSession.builder.appName(app)
     if not _submitted(os.environ):
@@ -66,7 +66,7 @@ def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> Spark
 
 
 def _submitted(environ: Mapping[str, str]) -> bool:
-    """Is there a JVM already: spark-submit's?"""
+    """Is spark-submit's JVM running already?"""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 

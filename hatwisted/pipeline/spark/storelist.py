@@ -1,4 +1,4 @@
-"""Which stores a read is of: folders and patterns from the options, one store per broker.
+"""Which stores are read: folders and patterns from the options, one store per broker.
 
 The folders are listed again whenever they are asked for, so that a stream over a pattern takes in a broker whose
 folder appears while it runs. A store that was there before is kept, because it knows where its log ended.
@@ -77,6 +77,6 @@ def _expanded(place: str) -> Iterator[str]:
 
 def _remote(pattern: str) -> list[str]:
     files, path = remote_filesystem(pattern)
-    # It may remember what there was when it was asked last.
+    # It may have cached an earlier listing.
     files.invalidate_cache()
     return [files.unstrip_protocol(found) for found in sorted(files.glob(path))]

@@ -117,7 +117,7 @@ def test_columns_and_topics(spark, tmp_path):
         export([MASTER], str(tmp_path / "n.csv"), ExportOptions(columns=["topik"]), spark=spark)
 
 
-def test_what_is_there_stays_unless_told(spark, tmp_path):
+def test_what_is_there_stays_unless_asked_to(spark, tmp_path):
     out = tmp_path / "m.parquet"
     out.write_text("mine")
     with pytest.raises(PipelineError, match="already exists"):

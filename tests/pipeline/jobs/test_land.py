@@ -225,7 +225,7 @@ def test_small_files_are_compacted_and_landing_goes_on(lake: Lake) -> None:
     assert len(DeltaTable(str(lake.table)).file_uris()) <= len(TOPICS) * 2
 
 
-def test_a_landing_that_follows_ends_when_it_is_told(lake: Lake) -> None:
+def test_a_landing_that_follows_ends_when_asked_to(lake: Lake) -> None:
     stop = threading.Event()
     lake.store.append(100)
 
@@ -273,7 +273,7 @@ def test_one_landing_at_a_time(lake: Lake) -> None:
         lake.land()
 
 
-def test_user_s_rows_beside_ours_stay(lake: Lake) -> None:
+def test_user_s_rows_next_to_ours_stay(lake: Lake) -> None:
     lake.store.append(10)
     lake.land()
     mine = lake.rows().slice(0, 1).set_column(0, "topic", pa.array(["mine"]))

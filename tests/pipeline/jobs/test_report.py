@@ -62,7 +62,7 @@ def test_the_slave_is_level(golden):
     assert (slave.name, slave.behind, slave.messages, slave.milliseconds) == ("slave", 0, 0, 0)
 
 
-def test_files_lie_beside_the_page(golden):
+def test_files_lie_next_to_the_page(golden):
     result, out, _ = golden
     assert result.page == str(out / "report.html")
     assert all(Path(path).stat().st_size for path in result.files)
@@ -135,7 +135,7 @@ def test_a_selection(spark, tmp_path):
         report([MASTER], str(tmp_path), ReportOptions(selection=Selection(("nowhere",))), spark=spark)
 
 
-def test_what_isnt_a_store_is_told_before_spark_reads(spark, tmp_path):
+def test_what_isnt_a_store_is_reported_before_spark_reads(spark, tmp_path):
     with pytest.raises(NotAStore):
         report([str(tmp_path)], str(tmp_path / "out"), spark=spark)
     with pytest.raises(PipelineError, match="one broker"):

@@ -69,7 +69,7 @@ def test_by_minute_topic_and_queue(spark):
     assert found[1]["latency_max_ms"] == 61_000
 
 
-def test_lag_is_told_by_offsets(spark):
+def test_lag_is_measured_by_offsets(spark):
     slave = Extent("s", "b", 100, 300)
     rows = [row(physical_offset=at, size=100, stored=at) for at in range(0, 500, 100)]
     rows.append(row(broker="other", physical_offset=100))

@@ -72,7 +72,7 @@ def test_the_commitlog_folder_itself_may_be_named(spark: SparkSession) -> None:
     assert spark.read.format("commitlog").load(str(GOLDEN / "slave" / "commitlog")).count() == 246
 
 
-def test_a_store_behind_a_scheme(spark: SparkSession, log: GrowingStore, copy: Path, tmp_path: Path) -> None:
+def test_a_store_at_a_url(spark: SparkSession, log: GrowingStore, copy: Path, tmp_path: Path) -> None:
     """Paths that fsspec opens, in Spark's tasks too: rows, patterns, the table of damages."""
     here = [str(each) for each in read(spark, log.root).orderBy("physical_offset").collect()]
     frame = spark.read.format("commitlog").option("splitBytes", "100k").load(f"file://{log.root}")

@@ -87,7 +87,7 @@ def test_a_column_of_another_type_is_refused(spark: SparkSession, table: str) ->
         ({"path": "s3://bucket/table"}, "mount it"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_options_are_reported(
     spark: SparkSession, table: str, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(PySparkException, match=message):

@@ -260,7 +260,7 @@ class NothingPartialTest(GroupCase):
         broker.messages |= {offset: record(offset) for offset in range(broker.high, broker.high + 10)}
         broker.high += 10
 
-    def test_a_lasting_refusal_is_told_at_once(self) -> None:
+    def test_a_lasting_refusal_is_reported_at_once(self) -> None:
         master = ScriptedBroker(range(100))
         master.script = lambda request: response(request, ResponseCode.NO_PERMISSION, "pulling is\nforbidden")
         driver = self.start(master)

@@ -68,7 +68,7 @@ class SeveralNameServersTest(NameServerCase):
         server.script = lambda request: HANG_UP if len(server.requests) < 3 else None
         self.assertIsNotNone(self.routes(server).route(TOPIC))
 
-    def test_a_refusal_is_told(self) -> None:
+    def test_a_refusal_is_reported(self) -> None:
         server = ScriptedNameServer({0: ADDRESS})
         server.script = lambda request: response(request, 1, "broken")
         with self.assertRaisesRegex(

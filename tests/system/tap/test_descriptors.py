@@ -41,9 +41,8 @@ def test_folders_are_synced_when_there_is_no_descriptor_left(tmp_path: Path) -> 
 
 
 def test_a_flood_of_connections_costs_no_put(tmp_path: Path) -> None:
-    group = BrokerGroup(
-        tmp_path, role="ASYNC_MASTER", settings={**SMALL_STORE, "mappedFileSizeCommitLog": 1 << 16}
-    )
+    settings = {**SMALL_STORE, "mappedFileSizeCommitLog": 1 << 16, "maxConnectionsPerAddress": LIMIT}
+    group = BrokerGroup(tmp_path, role="ASYNC_MASTER", settings=settings)
     group.master.argv = ["prlimit", f"--nofile={LIMIT}:{LIMIT}", "--", *group.master.argv]
     flood: list[socket.socket] = []
     try:
@@ -54,7 +53,7 @@ def test_a_flood_of_connections_costs_no_put(tmp_path: Path) -> None:
             flood += [
                 socket.create_connection(("127.0.0.1", group.master_port), 5) for _ in range(LIMIT + 50)
             ]
-            refused = "are kept for files"
+            refused = "connections are open on all ports"
             wait_until(lambda: refused in group.master.log_text(), 10, "the newcomers are refused")
             # New log files, new queues, syncs of all these and their folders.
             for number in range(100):
@@ -65,6 +64,7 @@ def test_a_flood_of_connections_costs_no_put(tmp_path: Path) -> None:
             with group.master_client() as newcomer:
                 assert newcomer.send("T", b"after").code == 0
             log = group.master.log_text()
+            assert f"{LIMIT} descriptors: " in log
             assert "critical" not in log, log[-2000:]
             assert log.count(refused) == 1
     finally:

@@ -67,7 +67,7 @@ class ClientTests(AccountsCase):
         self.nodes.pass_time(5)
         self.assertEqual(seen, [b"x", b"x"])
 
-    def test_others_are_refused_and_told_why(self) -> None:
+    def test_others_are_refused_and_the_reason_is_given(self) -> None:
         self.start_master()
         self.nodes.result(self.cluster(ADMIN).admin().create_topic("topicC", queues=4))
         for account, reason in (

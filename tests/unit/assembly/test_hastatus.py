@@ -85,7 +85,7 @@ class HAStatusTests(SynchronousTestCase):
             "slaveWaitsExpired", self.ask("10.0.0.2", RequestCode.GET_BROKER_RUNTIME_INFO)["table"]
         )
 
-    def test_a_put_that_no_slave_has_is_told_and_counted(self) -> None:
+    def test_a_put_that_no_slave_has_is_reported_and_counted(self) -> None:
         caught = LogCatcher(self)
         self.nodes.stop(self.slave)
         self.assertEqual(self.send(properties="TAGS\x01red"), ResponseCode.SLAVE_NOT_AVAILABLE)

@@ -46,7 +46,7 @@ class RoundTests(LogAuditCase):
         self.assertEqual(self.figures()["haAuditDifferences"], "0")
         self.assertEqual([line for line in self.logged.texts("warn") if "differ" in line], [])
 
-    def test_B172_a_bit_that_rots_at_rest_is_told_within_one_round_with_its_place(self) -> None:
+    def test_B172_a_bit_that_rots_at_rest_is_reported_within_one_round_with_its_place(self) -> None:
         begin, end = self.place(23)
         for host, verdict in ((SLAVE, "ours is rotten"), (MASTER, "the master's copy is rotten")):
             self.spoil(host, begin + 120)

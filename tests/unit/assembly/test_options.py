@@ -24,7 +24,7 @@ class PullOptionsTests(SynchronousTestCase):
 
 
 class SyncOptionsTests(SynchronousTestCase):
-    def test_B98_a_slave_asks_first_after_3_s_and_then_every_10_s_unless_told(self) -> None:
+    def test_B98_a_slave_asks_first_after_3_s_and_then_every_10_s_by_default(self) -> None:
         for config, wanted in (
             (BrokerConfig(), (3.0, 10.0)),
             (BrokerConfig(slave_sync_first_delay=500, slave_sync_interval=2500), (0.5, 2.5)),

@@ -131,16 +131,44 @@ class MasterAddressTests(RoleCase):
 
     def test_B100_tables_come_from_the_registered_master_although_another_is_dialled(self) -> None:
         self.nodes.start_name_server()
+        self.nodes.accept(CONFIGURED)
         node = self.slave(ha_master_address=CONFIGURED, namesrv_addr=NAME_SERVER)
         asked = self.nodes.accept("10.0.0.3:10911"), self.nodes.accept("10.0.0.4:10911")
         self.nodes.pass_time(15)
-        self.assertEqual([each.links for each in asked], [[], []], "nobody has registered")
+        self.assertEqual((asked[1].links, node.parts.master.tables), ([], None), "nobody has registered")
         self.register_master()
         self.nodes.pass_time(35)
-        self.assertEqual((bool(asked[0].links), bool(asked[1].links)), (False, True))
+        self.assertTrue(asked[1].links)
         self.assertEqual(node.parts.master.tables, "10.0.0.4:10911")
 
+    def test_B181_tables_come_from_the_linked_master_whoever_registers_in_its_place(self) -> None:
+        self.nodes.start_name_server()
+        master = self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
+        self.nodes.pass_time(3)  # or it would outdo the stranger just before each registration of the slave
+        slave = self.slave(namesrv_addr=NAME_SERVER)
+        self.nodes.pass_time(MASTER_LOOKS)
+        stranger = self.nodes.accept("10.0.0.4:10911"), self.nodes.accept("10.0.0.4:10909")
+        registered = set()
+        for _ in range(70):
+            self.register_master()
+            self.nodes.pass_time(0.5)
+            registered.add(slave.parts.master.registered)
+        self.assertIn("10.0.0.4:10911", registered)
+        master.parts.tables.topics.for_send("T", "TBW102", 4)
+        self.nodes.pass_time(1)
+        self.assertIsNotNone(slave.parts.tables.topics.get("T"))
+        self.assertEqual([each.links for each in stranger], [[], []])
+
+    def test_B181_without_a_link_nobody_is_asked(self) -> None:
+        self.nodes.start_name_server()
+        asked = self.nodes.accept("10.0.0.4:10911"), self.nodes.accept("10.0.0.4:10909")
+        self.register_master()
+        self.slave(namesrv_addr=NAME_SERVER)
+        self.nodes.pass_time(30)
+        self.assertEqual([each.links for each in asked], [[], []])
+
     def test_B100_without_any_name_server_the_port_before_ha_master_address_is_asked(self) -> None:
+        self.nodes.accept(CONFIGURED)
         node = self.slave(ha_master_address=CONFIGURED)
         asked = self.nodes.accept("10.0.0.3:10911")
         self.nodes.pass_time(15)

@@ -65,7 +65,7 @@ class WaitTests(SynchronousTestCase):
             self.assertEqual(self.timed_send(), wanted, (disk_stalled, slave_mute))
             self.assertEqual(self.timed_send("WAIT\x01false"), well, "a message that doesn't ask to wait")
 
-    def test_B03_a_broker_is_an_async_master_unless_told_and_a_slave_takes_no_send(self) -> None:
+    def test_B03_a_broker_is_an_async_master_by_default_and_a_slave_takes_no_send(self) -> None:
         self.assertIs(BrokerConfig().broker_role, BrokerRole.ASYNC_MASTER)
         nodes = MemoryNodes(self)
         nodes.start("10.0.0.1")

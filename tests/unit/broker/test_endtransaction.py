@@ -119,7 +119,7 @@ class SafetyTests(TransactionCase):
         self.assertEqual(answer.code, 0)
 
     @inlineCallbacks
-    def test_B69a_a_late_slave_is_told_and_told_again(self):  # type: ignore[no-untyped-def]
+    def test_B69a_a_late_slave_is_reported_and_reported_again(self):  # type: ignore[no-untyped-def]
         half = yield self.half()
         (answering,) = yield self.ending(half, ROLLBACK)
         busy = yield self.end(half, ROLLBACK)

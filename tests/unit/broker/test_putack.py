@@ -241,7 +241,7 @@ class MissingCopiesTests(SynchronousTestCase):
         ]
         self.acks.settle(puts, lambda done: None)
 
-    def test_the_first_is_told_with_topic_tags_offset_and_client(self) -> None:
+    def test_the_first_is_reported_with_topic_tags_offset_and_client(self) -> None:
         self.put(110)
         self.clock.advance(5)
         self.clock.advance(0)

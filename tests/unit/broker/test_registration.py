@@ -19,7 +19,7 @@ from hatwisted.broker.node.registration import (
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.config.schema import BrokerRole, NamesrvConfig
-from hatwisted.namesrv.service import NameServerService
+from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -44,9 +44,10 @@ class RegistrationCase(TestCase):
             self.clock,
             PosixFileSystem(),
             InlineWorker(),
-            partial(loopback.listen, port, interface="127.0.0.1"),
+            NameServerPort(partial(loopback.listen, port, interface="127.0.0.1")),
         )
         service.startService()
+        service._factory.serve(service.table)  # handlers that a test changes hold at once
         self.addCleanup(service.stopService)
         return service
 
@@ -446,7 +447,7 @@ class TestMaster(RegistrationCase):
         self.assertEqual(self.masters[-1], KnownMaster("10.0.0.9:10911", "10.0.0.9:10912"))
 
     @defer.inlineCallbacks
-    def test_gone_master_is_told_and_its_ha_address_kept(self):
+    def test_gone_master_is_reported_and_its_ha_address_kept(self):
         server = self.name_server()
         master, slave = self.broker(server.address), self.broker(server.address, broker_id=1)
         master.start()

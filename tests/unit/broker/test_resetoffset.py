@@ -90,7 +90,7 @@ class TestReset(ResetCase):
         self.assertEqual(self.stands()[0], 0)
 
     @inlineCallbacks
-    def test_offline_group_is_told_by_206_and_the_tool_commits(self):
+    def test_offline_group_is_reported_by_206_and_the_tool_commits(self):
         answer = yield self.reset()
         self.assertEqual(answer.code, 206)
         self.assertIn("Consumer not online", answer.remark)

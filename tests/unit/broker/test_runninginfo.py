@@ -43,7 +43,7 @@ class TestOneConsumer(QuestionCase):
         self.assertEqual((answer.code, answer.remark), (3, "not I"))
 
     @inlineCallbacks
-    def test_silence_is_told_as_207(self):
+    def test_silence_is_reported_as_207(self):
         call = self.ask(307)
         yield self.member.asked()
         self.rig.clock.advance(10)
@@ -52,7 +52,7 @@ class TestOneConsumer(QuestionCase):
         self.assertTrue(answer.remark.startswith("consumer <g> <c1> Timeout: "))
 
     @inlineCallbacks
-    def test_consumer_that_goes_is_told_as_1(self):
+    def test_consumer_that_goes_is_reported_as_1(self):
         call = self.ask(307)
         yield self.member.asked()
         self.member.transport.loseConnection()

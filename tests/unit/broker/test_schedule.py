@@ -193,7 +193,7 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(1)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
 
-    def test_what_has_no_real_place_is_told_once_and_passed(self) -> None:
+    def test_what_has_no_real_place_is_reported_once_and_passed(self) -> None:
         for properties in ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "-1"}):
             message = InnerMessage(
                 topic=SCHEDULE_TOPIC, queue_id=0, body=b"x", properties=properties, born_timestamp=0
@@ -212,7 +212,7 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(1)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"good"], 2))
 
-    def test_a_disk_that_cannot_be_read_is_told_once_and_tried_again(self) -> None:
+    def test_a_disk_that_cannot_be_read_is_reported_once_and_tried_again(self) -> None:
         self.delay(1, b"a")
 
         def broken(offset: int) -> bytes:
@@ -227,7 +227,7 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(MAX_PAUSE)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
 
-    def test_what_nobody_has_thought_of_is_told_once_and_the_level_lives_on(self) -> None:
+    def test_what_nobody_has_thought_of_is_reported_once_and_the_level_lives_on(self) -> None:
         self.delay(1, b"a")
 
         def broken(offset: int) -> bytes:
@@ -243,7 +243,7 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(MAX_PAUSE)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
 
-    def test_a_put_that_fails_is_told_once_and_the_level_lives_on(self) -> None:
+    def test_a_put_that_fails_is_reported_once_and_the_level_lives_on(self) -> None:
         self.delay(1, b"a")
 
         def broken(puts):  # type: ignore[no-untyped-def]

@@ -92,7 +92,7 @@ class SafetyTests(SendBackCase):
         self.assertEqual((answer.code, self.counted), (0, [("g", "T")]))
 
     @inlineCallbacks
-    def test_B69a_a_slave_that_is_late_is_told_as_to_a_producer(self):  # type: ignore[no-untyped-def]
+    def test_B69a_a_slave_that_is_late_is_reported_as_to_a_producer(self):  # type: ignore[no-untyped-def]
         end = yield self.sent()
         answering = self.send_back()
         yield self.rig.until(lambda: self.store.log.max_offset > end)

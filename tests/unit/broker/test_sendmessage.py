@@ -162,7 +162,7 @@ class SendTests(TestCase):
         self.assertEqual((record.body_crc, record.total_size), (golden.body_crc, golden.total_size))
 
     @inlineCallbacks
-    def test_what_a_producer_gets_wrong_is_told_and_stores_nothing(self):  # type: ignore[no-untyped-def]
+    def test_what_a_producer_gets_wrong_is_reported_and_stores_nothing(self):  # type: ignore[no-untyped-def]
         for code, text, sent in (
             (1, "request queueId[99] is illegal, ", self.send(e=99)),
             (1, "field e has the value 'x'", self.send(e="x")),

@@ -8,6 +8,7 @@ from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import offsetsync
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.node.slaverole import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
@@ -170,6 +171,64 @@ class TestRounds(SyncCase):
         self.assertIsNone(self.tables.topics.get("Made"))
 
 
+class TestDoubtfulTables(SyncCase):
+    """What has shrunk to nothing is kept, and told."""
+
+    def setUp(self):
+        super().setUp()
+        self.caught = LogCatcher(self)
+        self.tables.topics.put(TopicConfig(topic_name="T"))
+        self.tables.groups.put(GroupConfig(group_name="g"))
+
+    def poor_master(self, counter, **tables):
+        """One that says that it has these topics and groups alone."""
+        names = {21: "topicConfigTable", 201: "subscriptionGroupTable"}
+        table = ProcessorTable()
+        for code, key in names.items():
+            content = {"dataVersion": {"counter": counter, "timestamp": 9}, key: tables.get(key, {})}
+            body = json.dumps(content).encode()
+            table.register(code, lambda connection, request, body=body: response(request, body=body))
+        self.sync.follow(self.listen(table))
+
+    def warned(self, code):
+        """Lines about a table that was kept."""
+        return [text for text in self.caught.texts("warn") if code in text and "it has none of the 1" in text]
+
+    @inlineCallbacks
+    def test_B182_an_empty_table_is_kept_whatever_its_version_and_told_once(self):
+        self.poor_master(counter=99)
+        for _ in range(3):
+            yield self.sync.round()
+        self.assertIsNotNone(self.tables.topics.get("T"))
+        self.assertIn("g", self.tables.groups.table().subscription_group_table)
+        for code in ("GET_ALL_TOPIC_CONFIG", "GET_ALL_SUBSCRIPTIONGROUP_CONFIG"):
+            self.assertEqual(len(self.warned(code)), 1)
+
+    @inlineCallbacks
+    def test_B182_a_master_that_began_again_is_not_believed(self):
+        first = {"TBW102": {"topicName": "TBW102"}, "Other": {"topicName": "Other"}}
+        self.poor_master(counter=1, topicConfigTable=first)
+        yield self.sync.round()
+        self.assertEqual(
+            (self.tables.topics.get("T") is None, self.tables.topics.get("Other")), (False, None)
+        )
+
+    @inlineCallbacks
+    def test_B182_the_last_one_may_be_deleted(self):
+        master = BrokerRig(self, clock=self.slave.clock, network=self.slave.network, port=20911)
+        master.put("Last")
+        master.tables.groups.find("last")
+        self.sync.follow(self.listen(master.table))
+        self.tables.topics.delete("T")
+        self.tables.groups.delete("g")
+        yield self.sync.round()
+        self.assertEqual((self.tables.topics.made(), self.tables.groups.made()), (["Last"], ["last"]))
+        master.tables.topics.delete("Last")
+        master.tables.groups.delete("last")
+        yield self.sync.round()
+        self.assertEqual((self.tables.topics.made(), self.tables.groups.made()), ([], []))
+
+
 class TestTablesOf5x(SyncCase):
     """What only RocketMQ 5 knows comes out as it went in, file and answer."""
 
@@ -248,7 +307,7 @@ class TestProgress(SyncCase):
         self.assertEqual([code for code, _ in self.asked], [21, 43, 45, 201])
 
     @inlineCallbacks
-    def test_B106_a_rocketmq_slave_is_told_the_plain_table(self):
+    def test_B106_a_rocketmq_slave_is_given_the_plain_table(self):
         master = self.ours()
         master.tables.offsets.reset("g", "T", 0, 10)
         answer = yield master.ask(43)

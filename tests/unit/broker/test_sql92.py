@@ -188,7 +188,7 @@ class TestHeartbeats(SqlCase):
             yield self.refused(27, "Your expression may be wrong!", self.pull_known(version=3))
 
     @inlineCallbacks
-    def test_filter_older_than_the_pull_is_told(self):
+    def test_filter_older_than_the_pull_is_reported(self):
         self.start()
         self.put_prices(150)
         yield self.beat()

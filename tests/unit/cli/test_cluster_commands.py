@@ -191,7 +191,7 @@ class TestCommands(TestCase):
             await self.run_command(*arguments, code=2)
 
     @asynchronous
-    async def test_progress_that_cannot_be_kept_is_told(self):
+    async def test_progress_that_cannot_be_kept_is_reported(self):
         await self.run_command("produce", "Kept", given=b"x\n")
         blocked = await self.run_command("consume", "Kept", "--broadcast", "/dev/null/offsets", code=2)
         self.assertIn("/dev/null/offsets", blocked.err)

@@ -259,7 +259,7 @@ class TestLifeCycle(TestCase):
         await two.start()
         await two.stop()
 
-    def test_what_cannot_be_subscribed_to_is_told_at_once(self):
+    def test_what_cannot_be_subscribed_to_is_reported_at_once(self):
         cluster = self.rig.new_cluster()
         for wrong in ({}, {"a b": "*"}):
             self.assertRaises(ValueError, cluster.consumer, "g", wrong)

@@ -169,7 +169,7 @@ class TestProducer(TestCase):
             )
 
     @asynchronous
-    async def test_a_producers_own_mistakes_are_told_before_anything_is_sent(self):
+    async def test_a_producers_own_mistakes_are_reported_before_anything_is_sent(self):
         producer = self.rig.new_cluster().producer("p")
         for message in (
             Message(topic="a b", body=b""),

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.admin import ADMIN_TIMEOUT, LATEST, QueueProgress
 from hatwisted.clientcore.clusterlink import ClusterLink
-from hatwisted.clientcore.errors import BadMessage, ClientError, NoRoute, Refused
+from hatwisted.clientcore.errors import BadMessage, BadSetting, ClientError, NoRoute, Refused
 from hatwisted.clientcore.routes import CALL_TIMEOUT
 from hatwisted.clientcore.tasks import Task, Work
 from hatwisted.wire import fastjson
@@ -202,6 +202,8 @@ class GroupTests(AdminCase):
 
     def test_a_group_is_made_with_what_was_asked_for_and_rocketmqs_defaults(self) -> None:
         self.start()
+        self.assertIn("group 'a b': 1 to 255 letters", self.fails(BadSetting, self.admin.create_group("a b")))
+        self.assertEqual(self.asked(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP), [])
         self.assertEqual(self.done(self.admin.create_group("g")), [A, B])
         made = self.done(self.admin.create_group("g", cluster="Two", retryMaxTimes=3, consumeEnable=False))
         self.assertEqual(made, [B])

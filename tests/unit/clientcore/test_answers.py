@@ -135,7 +135,7 @@ class MembershipTests(AnswerCase):
 
 
 class TransactionTests(AnswerCase):
-    def test_an_offset_id_that_cant_be_read_is_told_before_the_works_turn(self) -> None:
+    def test_an_offset_id_that_cant_be_read_is_reported_before_the_works_turn(self) -> None:
         for offset_id in ("", "7F", "x" * 32, "F" * 32):
             with self.subTest(offset_id=offset_id):
                 self.start({310: success(msgId=offset_id, queueId="0", queueOffset="9")})

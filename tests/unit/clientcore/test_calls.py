@@ -123,7 +123,7 @@ class ChannelTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(wire.ended, ["aborted"])
 
-    def test_a_lost_connection_fails_its_calls_and_is_told_once(self) -> None:
+    def test_a_lost_connection_fails_its_calls_and_is_reported_once(self) -> None:
         call = self.call()
         channel, _ = self.connect()
         channel.disconnected("reset")

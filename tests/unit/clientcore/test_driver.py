@@ -51,7 +51,7 @@ class RepeatingTests(LoopCase):
         self.driver.pass_time(10)
         self.assertEqual(len(called), 4)
 
-    def test_one_that_raises_is_told_and_called_again(self) -> None:
+    def test_one_that_raises_is_reported_and_called_again(self) -> None:
         error = ValueError("bad")
         self.start(lambda: (_ for _ in ()).throw(error))
         self.driver.pass_time(20)
@@ -73,7 +73,7 @@ class BackgroundTests(LoopCase):
     async def wait(self, waiter: Waiter[None]) -> None:
         await waiter
 
-    def test_a_failure_is_told_and_a_cancellation_isnt(self) -> None:
+    def test_a_failure_is_reported_and_a_cancellation_isnt(self) -> None:
         waiter: Waiter[None] = Waiter()
         failing = in_background(self.driver, self.wait(waiter), "looking")
         error = ValueError("bad")

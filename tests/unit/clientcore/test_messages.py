@@ -17,6 +17,7 @@ from hatwisted.clientcore.message import (
     Message,
     UniqueKeys,
     checked_body,
+    checked_group,
     checked_properties,
     checked_topic,
     decode_records,
@@ -211,6 +212,16 @@ class CheckTests(SynchronousTestCase):
             words = f"topic {wrong!r}: 1 to 127 letters, digits and any of %|_- are allowed"
             self.assertEqual(str(error), words)
 
+    def test_groups(self) -> None:
+        for group in ("g", "%RETRY%g", "a|b_c-9", "G" * 255):
+            self.assertEqual(checked_group(group), group)
+        for wrong in ("", "  ", "a b", "a.b", "ä", None, 5):
+            error = self.assertRaises(BadSetting, checked_group, wrong)
+            words = f"group {wrong!r}: 1 to 255 letters, digits and any of %|_- are allowed"
+            self.assertEqual(str(error), words)
+        error = self.assertRaises(BadSetting, checked_group, "G" * 256)
+        self.assertLess(len(str(error)), 350)
+
     def test_properties(self) -> None:
         most = {"a": "x" * (MAX_PROPERTIES_LENGTH - 2)}
         self.assertEqual(len(checked_properties(most)), MAX_PROPERTIES_LENGTH)
@@ -220,7 +231,7 @@ class CheckTests(SynchronousTestCase):
         error = self.assertRaises(BadMessage, checked_properties, {"a": ""})
         self.assertEqual(str(error), "property 'a'='' can't be stored")
 
-    def test_unique_keys_count_up_behind_their_prefix(self) -> None:
+    def test_unique_keys_count_up_after_their_prefix(self) -> None:
         keys = UniqueKeys(b"\xab" * 8)
         self.assertEqual(
             [keys.next() for _ in range(2)], ["AB" * 8 + "0" * 15 + "1", "AB" * 8 + "0" * 15 + "2"]

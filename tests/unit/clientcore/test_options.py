@@ -9,8 +9,11 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted.aio
 import hatwisted.blocking
 import hatwisted.client
+from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore import errors
+from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.options import ConsumerKeywords, ConsumerOptions, ProducerKeywords, ProducerOptions
+from tests.support.scripteddriver import ScriptedDriver
 
 
 class PublicApiTests(SynchronousTestCase):
@@ -30,6 +33,18 @@ class PublicApiTests(SynchronousTestCase):
             self.assertEqual(kinds - set(module.__all__), set())
             for name in kinds:
                 self.assertTrue(issubclass(getattr(module, name), module.ClientError), name)
+
+    def test_a_group_is_named_as_rocketmqs_clients_allow(self) -> None:
+        link = ClusterLink(ScriptedDriver({}, lambda address, request: request), "10.0.0.9:9876", "me")
+        for wrong in ("", "a b", "a.b", "G" * 256):
+            for make in (
+                lambda group: link.producer(group, ProducerOptions()),
+                lambda group: link.transaction_producer(group, lambda message: None, ProducerOptions()),
+                lambda group: link.consumer(group, {"T": "*"}, None, ConsumerOptions()),
+                lambda group: ClusterSettings(name_servers=("10.0.0.9:9876",), group=group),
+            ):
+                error = self.assertRaises(errors.BadSetting, make, wrong)
+                self.assertIn("1 to 255 letters, digits and any of %|_- are allowed", str(error))
 
     def test_values_that_a_type_checker_would_refuse(self) -> None:
         producers = {"timeout": "6", "limit": "x", "retries": 1.5, "coalesce": "yes", "max_in_flight": None}

@@ -283,7 +283,7 @@ class SharingTests(ProducerCase):
         self.driver.held[-1].fire(stored())
         self.assertTrue(waiting.done)
 
-    def test_the_batchs_failure_is_everybodys(self) -> None:
+    def test_the_batchs_failure_is_that_of_all_its_messages(self) -> None:
         waiting = self.fill(3)
         self.driver.held[0].fire(stored())
         self.driver.held[-1].fire(RemotingCommand(13, flag=1, remark="planned"))
@@ -323,7 +323,7 @@ class SharingTests(ProducerCase):
         self.send(b"x" * 1000)
         self.assertEqual(self.driver.requests[-1].address, B, "that one waits")
 
-    def test_its_own_mistakes_are_told_at_once(self) -> None:
+    def test_its_own_mistakes_are_reported_at_once(self) -> None:
         self.fill(0)
         for wrong in (Message(topic="a b", body=b""), Message(topic="T", body=b"", properties={"a": ""})):
             self.assertRaises(BadMessage, Task(self.producer.send(wrong)).result)
@@ -421,7 +421,7 @@ class TransactionTests(SynchronousTestCase):
         error = self.assertRaises(BadTransactionState, Task(work).result)
         self.assertEqual((str(error), self.ends()), ("expected a TransactionState, not True", []))
 
-    def test_an_outcome_that_cant_be_reported_is_told(self) -> None:
+    def test_an_outcome_that_cant_be_reported_is_logged(self) -> None:
         producer = self.start(lambda message: None)
 
         def oneway(address: str, request: RemotingCommand) -> None:
@@ -460,7 +460,7 @@ class TransactionTests(SynchronousTestCase):
         self.assertEqual(self.ends(), [fields])
         self.assertEqual([(each.message_id, each.queue.broker_name) for each in asked], [("U1", "")])
 
-    def test_a_question_that_cant_be_read_or_answered_is_told(self) -> None:
+    def test_a_question_that_cant_be_read_or_answered_is_reported(self) -> None:
         producer = self.start(lambda message: None)
         for body in (b"", b"nonsense"):
             self.assertIsNone(producer.on_request(A, self.question("g", body)))

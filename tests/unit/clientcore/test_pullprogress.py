@@ -72,7 +72,7 @@ class AnswerTests(SynchronousTestCase):
         self.answered(FOUND, 51, wished=1)
         self.assertEqual(self.progress.suggested, 1)
 
-    def test_a_slaves_word_is_told_once(self) -> None:
+    def test_a_slaves_word_is_reported_once(self) -> None:
         with self.assertLogs("pulls", "WARNING") as logged:
             for following in (60, 60, 61):
                 self.answered(MOVED, following, by_master=False)

@@ -103,7 +103,7 @@ class AskingTests(SynchronousTestCase):
         self.assertEqual(str(error), f"no name server answered: {words}")
         self.assertEqual(self.routes.servers, NAMES, "once round")
 
-    def test_two_askers_beside_each_other_dont_pass_over_the_one_that_serves(self) -> None:
+    def test_two_askers_at_the_same_time_dont_pass_over_the_one_that_serves(self) -> None:
         """Both find the first dead; the second to learn of it leaves the order alone."""
         self.driver.silent = True
         asks = [Task(self.routes.ask(RemotingCommand(GET_ROUTE, ext={"topic": "T"}))) for _ in range(2)]
@@ -144,7 +144,7 @@ class AskingTests(SynchronousTestCase):
         for each in failing:
             self.assertRaises(Refused, each.result)
 
-    def test_B114_unknown_now_stays_as_it_was_known_and_a_refusal_is_told(self) -> None:
+    def test_B114_unknown_now_stays_as_it_was_known_and_a_refusal_is_reported(self) -> None:
         known = self.ask()
         self.driver.codes = {("n:1", "T"): NOT_FOUND}
         self.assertIsNone(self.ask())

@@ -115,7 +115,7 @@ class WhereTests(SendCase):
         self.assertRaises(SendFailed, sent.result)
         self.assertEqual(len(self.tried()), 1)
 
-    def test_what_the_caller_gets_wrong_is_told_before_anything_is_sent(self) -> None:
+    def test_what_the_caller_gets_wrong_is_reported_before_anything_is_sent(self) -> None:
         text = Message(topic="T", body="text")  # type: ignore[arg-type]
         for coalesce in (False, True):
             self.start(TWO_MASTERS, lambda address, request: stored(), coalesce=coalesce)

@@ -129,7 +129,7 @@ class TestTask(SynchronousTestCase):
 
 
 class TestTogether(SynchronousTestCase):
-    def test_gather_runs_all_beside_each_other_and_raises_the_first_error(self):
+    def test_gather_runs_all_at_the_same_time_and_raises_the_first_error(self):
         waiters = [Waiter() for _ in range(3)]
 
         async def each(waiter):

@@ -71,7 +71,7 @@ class Loading(ConfigCase):
             ],
         )
 
-    def test_keys_without_effect_are_told_when_that_matters(self) -> None:
+    def test_keys_without_effect_are_reported_when_that_matters(self) -> None:
         self.assertEqual(
             self.warnings(self.load("\nenableLmq=true\n")),
             ["F:2: enableLmq=true: messages are dispatched to their own queue only"],
@@ -120,7 +120,7 @@ class Loading(ConfigCase):
         self.assertEqual((loaded.config.listen_port, loaded.config.order_message_enable), (9877, True))
         self.assertEqual(loaded.warnings, [])
 
-    def test_name_addresses_and_folders_are_the_hosts_unless_told(self) -> None:
+    def test_name_addresses_and_folders_are_the_hosts_by_default(self) -> None:
         config = load_broker_config(None, ["brokerIP2=10.0.0.2"], host=HOST).config
         self.assertEqual(
             (config.broker_name, config.broker_ip1, config.broker_ip2, config.store_path_root_dir),
@@ -184,7 +184,7 @@ class ControlCharacters(ConfigCase):
                 "this is not a properties file, or it is damaged; allowed: text, tabs and line ends",
             )
 
-    def test_in_a_comment_or_behind_the_last_line_too(self) -> None:
+    def test_in_a_comment_or_after_the_last_line_too(self) -> None:
         self.assertTrue(self.refusal("# \x00\n").startswith("F:1: byte 2 of the file is 0x00"))
         self.assertTrue(self.refusal("a=b\n" + "\x00" * 4096).startswith("F:2: byte 4 of the file is 0x00"))
 
@@ -196,7 +196,7 @@ class ControlCharacters(ConfigCase):
 
 
 class FormerSpellings(ConfigCase):
-    def test_they_are_taken_for_the_present_keys_and_told(self) -> None:
+    def test_they_are_taken_for_the_present_keys_and_reported(self) -> None:
         loaded = self.load("mapedFileSizeCommitLog=65536\nmapedFileSizeConsumeQueue=2000\n")
         self.assertEqual(loaded.config.mapped_file_size_commit_log, 65536)
         self.assertEqual(loaded.config.mapped_file_size_consume_queue, 2000)

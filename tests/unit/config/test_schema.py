@@ -36,6 +36,10 @@ NOT_IN_4_9_7 = {
     "embeddedNamesrvPort",
     "vipListenEnable",
     "aclPlainFile",
+    "listenAllowList",
+    "adminAllowList",
+    "haAllowList",
+    "maxConnectionsPerAddress",
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
@@ -109,7 +113,7 @@ class Schema(SynchronousTestCase):
         self.assertEqual(keys(NamesrvConfig) & UNUSED_NAMESRV_KEYS, set())
         self.assertEqual(set(UNSUPPORTED_KEYS) - UNUSED_BROKER_KEYS, set())
 
-    def test_keys_beside_rocketmqs_are_the_documented_ones(self) -> None:
+    def test_keys_besides_rocketmqs_are_the_documented_ones(self) -> None:
         self.assertEqual(keys(BrokerConfig) - set(rocketmq_keys(BROKER_CLASSES)), NOT_IN_4_9_7)
 
     def test_B18_defaults_are_rocketmqs(self) -> None:

@@ -64,7 +64,7 @@ class Stores(InputCase):
 
     def test_a_folder_that_is_no_store(self) -> None:
         error = self.assertRaises(InputError, open_source, str(GOLDEN))
-        self.assertIn("no RocketMQ store", str(error))
+        self.assertIn("is not a RocketMQ store", str(error))
 
     def test_damage_names_file_and_byte(self) -> None:
         root = self.mktemp()

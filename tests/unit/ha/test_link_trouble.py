@@ -34,7 +34,7 @@ class SlaveTroubleTests(SynchronousTestCase):
         self.assertEqual((rig.state, rig.reports(), rig.wire.aborted), ("offset mismatch", [1000], True))
         self.assertIn("our own log refused the position", rig.service.status().problem)
 
-    def test_the_stores_own_words_are_told(self) -> None:
+    def test_the_stores_own_words_are_reported(self) -> None:
         for error, words in (
             (OSError(errno.ENOSPC, "no room at all"), "store full at offset 1000: [Errno 28] no room at all"),
             (OSError(errno.EIO, "broken"), "store failed at offset 1000: [Errno 5] broken"),

@@ -3,16 +3,20 @@ from __future__ import annotations
 import errno
 import struct
 
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import haconnection, master
+from hatwisted.ha import haconnection
 from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.haconnection import HAConnection
+from hatwisted.ha.linklimits import MAX_LINKS, MAX_LINKS_OF_HOST, MAX_UNREPORTED
 from hatwisted.ha.master import HAService
 from hatwisted.wire.haframe import HaFirstSync, encode_report
+from hatwisted.wire.networks import Networks
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
 from tests.unit.ha.rig import LogCatcher, MasterRig
@@ -424,7 +428,7 @@ class StrangerTests(SynchronousTestCase):
     def test_too_many_strangers_push_out_the_scanners_not_the_slave(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(host="10.0.0.2")
-        scanners = [rig.slave(host="10.9.9.9") for _ in range(master.MAX_UNREPORTED + 20)]
+        scanners = [rig.slave(host="10.9.9.9") for _ in range(MAX_UNREPORTED + 20)]
         self.assertEqual([peer.wire.aborted for peer in scanners].count(True), 21)
         self.assertTrue(scanners[0].wire.aborted)
         slave.report(1000)
@@ -435,7 +439,7 @@ class StrangerTests(SynchronousTestCase):
         caught = LogCatcher(self)
         rig = MasterRig(filled(1000))
         for host in ("10.9.9.8", "10.9.9.9"):
-            for stranger in [rig.slave(host=host) for _ in range(master.MAX_UNREPORTED + 1)]:
+            for stranger in [rig.slave(host=host) for _ in range(MAX_UNREPORTED + 1)]:
                 stranger.lose()
             rig.slave(host=host)
         rig.seconds(rig.service.settings.housekeeping_interval + 2)
@@ -444,19 +448,56 @@ class StrangerTests(SynchronousTestCase):
 
     def test_reporting_slaves_are_not_strangers(self) -> None:
         rig = MasterRig(filled(1000))
-        slaves = [rig.slave(1000) for _ in range(master.MAX_UNREPORTED + 20)]
+        hosts = [f"10.0.{each // MAX_LINKS_OF_HOST}.1" for each in range(MAX_UNREPORTED + 20)]
+        slaves = [rig.slave(1000, host=host) for host in hosts]
         self.assertFalse(any(slave.gone for slave in slaves))
 
     def test_B179_too_many_links_push_out_those_that_copy_nothing(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(1000)
-        strangers = [rig.slave(0) for _ in range(master.MAX_LINKS + 20)]
+        hosts = [f"10.9.{each // MAX_LINKS_OF_HOST}.9" for each in range(MAX_LINKS + 20)]
+        strangers = [rig.slave(0, host=host) for host in hosts]
         self.assertEqual([peer.wire.aborted for peer in strangers].count(True), 21)
-        other = rig.slave(0, host="10.0.0.2")
+        other = rig.slave(0, host="10.0.0.3")
         rig.log.append(b"fresh")
         self.assertEqual((slave.gone, slave.body()), (False, b"fresh"))
         self.assertFalse(other.wire.aborted)
-        self.assertLessEqual(rig.service.replicas.connection_count, master.MAX_LINKS)
+        self.assertLessEqual(rig.service.replicas.connection_count, MAX_LINKS)
+
+    def test_B184_too_many_links_of_one_host_push_out_each_other(self) -> None:
+        rig = MasterRig(filled(1000))
+        slave, behind = rig.slave(1000), rig.slave(1000, host="10.9.9.9")
+        strangers = [rig.slave(0, host="10.9.9.9") for _ in range(2 * MAX_LINKS_OF_HOST)]
+        self.assertEqual([peer.gone for peer in strangers].count(False), MAX_LINKS_OF_HOST - 1)
+        self.assertFalse(slave.gone or behind.gone)
+
+
+class AllowListTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.caught = LogCatcher(self)
+        self.rig = MasterRig(filled(1000), allowed=Networks("10.0.0.0/24; fd00::/8"), sync=lambda: True)
+
+    def connect(self, host: str, kind: type[IPv4Address | IPv6Address] = IPv4Address) -> HAConnection | None:
+        assert self.rig.factory is not None
+        return self.rig.factory.buildProtocol(kind("TCP", host, 40000))
+
+    def test_B183_slaves_from_elsewhere_are_closed_before_a_byte_is_read(self) -> None:
+        for host in ("10.0.1.2", "127.0.0.1", "not-an-address"):
+            self.assertIsNone(self.connect(host))
+        self.assertIsNone(self.connect("fe80::1", IPv6Address))
+        self.assertEqual((self.rig.service.turned_away_total, self.rig.service.accepted_total), (4, 0))
+        self.assertFalse(self.rig.service.is_slave_ok(1001), "a put would wait for them")
+        self.assertRegex(self.caught.texts("warn")[0], r"10\.0\.1\.2:40000 refused, haAllowList")
+
+    def test_B183_slaves_from_there_are_fed_and_count(self) -> None:
+        slave = self.rig.slave(1000, host="10.0.0.7")
+        self.assertIsNotNone(self.connect("fd00::7%eth0", IPv6Address))
+        self.assertIsNotNone(self.connect("::ffff:10.0.0.8", IPv6Address))
+        done = self.rig.service.wait(1005, 1005, 5.0)
+        self.rig.log.append(b"fresh")
+        self.assertEqual(slave.body(), b"fresh")
+        slave.report(1005)
+        self.assertEqual(self.successResultOf(done), 1005)
 
 
 class RefusalTests(SynchronousTestCase):

@@ -111,7 +111,7 @@ class DriftTests(SynchronousTestCase):
                 self.assertEqual(self.records(LogRange(at, at + 1)), [self.drifted(57, rotten)], at)
                 self.flip(copy, at, 0x40)
 
-    def test_a_property_that_differs_is_nobodys_to_judge(self) -> None:
+    def test_a_property_that_differs_is_not_judged(self) -> None:
         at = self.log.offsets[57] + self.log.records[57].total_size - 1
         self.flip(self.pair.slave, at)
         self.assertEqual(self.records(LogRange(at, at + 1)), [self.drifted(57, Rotten.UNDECIDED)])

@@ -118,7 +118,7 @@ class WalkTests(SynchronousTestCase):
             else:
                 self.assertEqual(walk.end.torn_record, records[-1].physical_offset)
 
-    def test_what_an_earlier_cut_left_behind_is_no_damage(self) -> None:
+    def test_what_an_earlier_cut_left_is_no_damage(self) -> None:
         """The log was cut at record 50 and a newer, shorter record written there; 52 and on are leftovers."""
         records, _ = self.written()
         at = records[50].physical_offset

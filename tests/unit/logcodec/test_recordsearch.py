@@ -87,7 +87,7 @@ class ProofTests(SynchronousTestCase):
         held = lambda offset: at < offset < len(whole)  # noqa: E731
         self.assertEqual(list(records_after(log, at, len(whole), held=held)), [])
 
-    def test_from_inside_a_body_the_record_behind_it_is_found(self) -> None:
+    def test_from_inside_a_body_the_record_after_it_is_found(self) -> None:
         whole, at = log_with_carrier(2, 5, b"")
         end = len(whole)
         whole += record(end, b"behind")

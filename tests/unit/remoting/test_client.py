@@ -9,8 +9,9 @@ from hatwisted.clientcore.errors import CallTimedOut, ConnectFailed, ConnectionG
 from hatwisted.clientcore.tasks import Waiter
 from hatwisted.remoting.client import RemotingClient, channel_table
 from hatwisted.remoting.deferreds import fired
+from hatwisted.remoting.portoptions import IDLE_LIMIT
 from hatwisted.remoting.server import ProcessorTable, response
-from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.remoting.twistedlog import TwistedLog
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.hostport import host_and_port

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.remoting.guarded import guarded
+from hatwisted.remoting.guarded import Denial, guarded
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 
 
-def guard(request: RemotingCommand, peer: str) -> str | None:
-    return None if request.ext.get("pass") == "yes" else f"{peer} may not"
+def guard(request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
+    return None if request.ext.get("pass") == "yes" else Denial(f"{connection.peer} may not")
 
 
 class GuardedTests(SynchronousTestCase):
+    codes: Collection[int] | None = None
+
     def setUp(self) -> None:
         self.batches: list[list[int]] = []
         table = ProcessorTable()
@@ -26,7 +30,7 @@ class GuardedTests(SynchronousTestCase):
             RequestCode.GET_MAX_OFFSET, lambda connection, request: response(request, remark="served")
         )
         table.register_batch((RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), self.batch)
-        factory = RemotingServerFactory(guarded(table, guard), Clock(), typed_sends=False)
+        factory = RemotingServerFactory(guarded(table, guard, self.codes), Clock(), typed_sends=False)
         self.connection = factory.buildProtocol(None)
         self.transport = StringTransportWithDisconnection(peerAddress=IPv4Address("TCP", "10.0.0.7", 4711))
         self.transport.setTcpNoDelay = self.transport.setTcpKeepAlive = lambda on: None  # type: ignore[attr-defined]
@@ -63,4 +67,17 @@ class GuardedTests(SynchronousTestCase):
 
     def test_an_oneway_request_is_refused_without_a_word(self) -> None:
         self.assertEqual(self.ask((30, "no"), (310, "no"), flag=FLAG_ONEWAY), [])
+        self.assertEqual(self.batches, [])
+
+
+class SomeGuardedTests(GuardedTests):
+    """The guard decides about a batch's codes alone: what the others do with the rest is tested above."""
+
+    codes = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+
+    def test_one_request(self) -> None:
+        self.assertEqual(self.ask((30, "no")), [(0, 0, "served")])
+
+    def test_an_oneway_request_is_refused_without_a_word(self) -> None:
+        self.assertEqual(self.ask((310, "no"), flag=FLAG_ONEWAY), [])
         self.assertEqual(self.batches, [])

@@ -10,8 +10,9 @@ from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
+from hatwisted.remoting.portoptions import IDLE_LIMIT
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
-from hatwisted.remoting.serverfactory import IDLE_LIMIT, RemotingServerFactory
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.bodylimits import MAX_BODY
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, encode_command
@@ -229,6 +230,42 @@ class RemotingServerTests(TestCase):
         self.clock.advance(IDLE_LIMIT)
         yield self.client.gone
         self.assertFalse(busy.gone.called)
+
+    @inlineCallbacks
+    def test_a_frame_that_does_not_end_has_its_time(self):  # type: ignore[no-untyped-def]
+        """A byte now and then keeps nobody in."""
+        honest, dripping = (yield self.connect()), self.client
+        frame = request(ECHO, 1, body=bytes(1000))
+        dripping.transport.write(frame[:100])
+        for at in (100, 101):
+            honest.transport.write(request(ECHO, at) + frame[:50])  # always a frame begun, always ended
+            yield honest.answers(1)
+            self.clock.advance(IDLE_LIMIT - 1)
+            honest.transport.write(frame[50:])
+            dripping.transport.write(frame[at : at + 1])
+            yield honest.answers(1)
+            self.clock.advance(1)
+        self.clock.advance(IDLE_LIMIT - 1)
+        dripping.transport.write(frame[102:103])
+        honest.transport.write(request(ECHO, 9))
+        yield honest.answers(1)
+        self.clock.advance(1)
+        yield dripping.gone
+        self.assertFalse(honest.gone.called)
+
+    @inlineCallbacks
+    def test_an_address_has_its_share_of_all_connections(self):  # type: ignore[no-untyped-def]
+        self.factory._budget.most = 4
+        second, third = (yield self.connect()), (yield self.connect())
+        yield third.gone
+        self.assertFalse(second.gone.called)
+        gone: Deferred[RemotingConnection] = Deferred()
+        list(self.factory.connections)[1].on_close(gone.callback)
+        second.transport.abortConnection()
+        yield gone
+        fourth = yield self.connect()
+        fourth.transport.write(request(ECHO, 1))
+        yield fourth.answers(1)
 
     @inlineCallbacks
     def test_too_many_connections_are_refused(self):  # type: ignore[no-untyped-def]

@@ -50,6 +50,15 @@ class ConsumptionTests(SynchronousTestCase):
         self.store.put("T", 4)
         self.assertEqual(self.promises(), ["consumed"])
 
+    def test_what_a_master_puts_that_knew_the_groups_progress_is_given_all_the_same(self) -> None:
+        self.group.delivered(seen("T", 2, 77), failed=False)
+        self.give(0, 3)
+        self.assertEqual(self.promises(), [])
+        self.group.begun["T", 0] = 1
+        self.assertEqual(self.promises(), ["consumed", "consumed"])
+        self.give(1, 2)
+        self.assertEqual(self.promises(), [])
+
     def forgotten(self) -> list[str]:
         return [violation.promise for violation in self.group.forgotten(self.store)]
 

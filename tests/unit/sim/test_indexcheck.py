@@ -33,7 +33,7 @@ class IndexTests(SynchronousTestCase):
     def test_items_that_name_records_with_their_key_are_right(self) -> None:
         self.assertEqual(self.check({0: seen("T", 0, 10), 300: seen("T", 3, 3)}), [])
 
-    def test_items_that_name_nothing_or_something_else_are_told(self) -> None:
+    def test_items_that_name_nothing_or_something_else_are_reported(self) -> None:
         items = {0: seen("T", 0, 10), 100: None, 200: seen("T", 2, 4), 300: seen("U", 3, 3)}
         self.assertEqual(
             self.check(items),
@@ -44,7 +44,7 @@ class IndexTests(SynchronousTestCase):
             ],
         )
 
-    def test_a_promised_message_that_it_lacks_is_told(self) -> None:
+    def test_a_promised_message_that_it_lacks_is_reported(self) -> None:
         self.assertEqual(self.check({}), ["message 10 isn't in the index of a"])
         self.sent.on.clear()
         self.assertEqual(self.check({}), [])

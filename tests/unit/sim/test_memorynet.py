@@ -11,6 +11,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.sim.memorynet import MemoryNetwork
 from tests.support.connectioncase import ConnectionCase, Peer
 
@@ -50,6 +51,40 @@ class ClockTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(far.got, b"hello")
         self.assertEqual(far.transport.getPeer().host, "10.0.0.1")
+
+    def connected(self) -> Peer:
+        self.network.host("10.0.0.2").listen(10911, self.serving())
+        attempt = self.connect()
+        self.clock.advance(0)
+        return self.successResultOf(attempt)
+
+    def test_a_direct_write_takes_what_the_kernel_has_room_for_and_overtakes_nothing(self) -> None:
+        rooms = iter((3, 100))
+        self.network.room = lambda: next(rooms)
+        near = self.connected().transport
+        for data in (b"hello", b", ", b"world"):
+            write_now(near, data)
+        self.assertEqual((near.unsent, len(near.dataBuffer)), (12, 9))
+        self.clock.advance(0)
+        self.assertEqual(self.served[0].got, b"hello, world")
+        write_now(near, b"!")
+        self.assertEqual((near.unsent, len(near.dataBuffer)), (1, 0))
+
+    def test_a_direct_write_to_a_peer_that_is_gone_is_met_in_the_next_turn(self) -> None:
+        near = self.connected()
+        self.network.vanish("10.0.0.2", told=True)
+        self.assertIsInstance(near.transport.writeSomeData(b"hello"), ConnectionLost)
+        write_now(near.transport, b"hello")
+        self.assertIsNone(near.reason)
+        self.clock.advance(0)
+        self.assertIs(near.reason, ConnectionLost)
+
+    def test_a_kernels_buffer_has_an_end(self) -> None:
+        near = self.connected().transport
+        self.served[0].transport.pauseProducing()
+        for _ in range(5):
+            write_now(near, bytes(20 << 10))
+        self.assertEqual((near.unsent, len(near.dataBuffer)), (100 << 10, 36 << 10))
 
     def test_latency_and_pieces_keep_the_order(self) -> None:
         dice = Random(1)

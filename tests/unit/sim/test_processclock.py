@@ -1,4 +1,4 @@
-"""The time of one process: pauses that end when the last of them says so."""
+"""The time of one process: pauses that end when the last of them says so, clocks that run fast or slow."""
 
 from __future__ import annotations
 
@@ -36,3 +36,37 @@ class PauseTests(SynchronousTestCase):
                 self.process.pause(then)
                 self.clock.run_until(120.0)
                 self.assertEqual({at for _, at in self.seen}, {waits_until})
+
+
+class DriftTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = SimClock(100.0)
+        self.fast = ProcessClock(self.clock, ahead=0.0, speed=1.25)
+
+    def test_a_fast_clock_shows_more_time_and_nothing_comes_before_it_does(self) -> None:
+        seen: list[tuple[float, float]] = []
+        call = self.fast.callLater(10.0, lambda: seen.append((self.clock.seconds(), self.fast.seconds())))
+        self.assertAlmostEqual(call.getTime(), 110.0, places=5)
+        self.clock.run_until(120.0)
+        (at, shown) = seen[0]
+        self.assertAlmostEqual(at, 108.0, places=5)
+        self.assertGreaterEqual(shown, 110.0)
+
+    def test_a_call_is_reset_and_delayed_by_its_owners_time(self) -> None:
+        first, second = (self.fast.callLater(1.0, list) for _ in range(2))
+        self.clock.run_until(100.4)
+        first.reset(5.0)
+        second.delay(5.0)
+        self.assertAlmostEqual(first.planned, 104.4, places=5)
+        self.assertAlmostEqual(second.planned, 104.8, places=5)
+
+    def test_a_process_that_is_started_later_finds_the_time_of_its_host(self) -> None:
+        self.clock.run_until(108.0)
+        self.assertEqual(ProcessClock(self.clock, ahead=1.0, speed=1.25).seconds(), 111.0)
+        self.assertEqual(self.fast.seconds(), 110.0)
+
+    def test_a_leap_of_a_fast_clock_makes_due_what_its_time_has_passed(self) -> None:
+        call = self.fast.callLater(10.0, list)
+        self.fast.leap(5.0)
+        self.assertAlmostEqual(call.planned, 104.0, places=5)
+        self.assertAlmostEqual(call.getTime(), 110.0, places=5)

@@ -90,9 +90,9 @@ class TestRefusals(SynchronousTestCase):
         self.assertIn(reason, str(error))
         self.assertEqual((error.line, error.column), (line, column), str(error))
 
-    def test_mistakes_are_told_with_their_place(self):
+    def test_mistakes_are_reported_with_their_place(self):
         self.refused("a = 5 AND", "the end where a value should be", 1, 10)
-        self.refused("a = 5 AND\n  b = #", "'#' can't begin a word", 2, 7)
+        self.refused("a = 5 AND\n  b = #", "'#' can't start a word", 2, 7)
         self.refused("a IN ('x', 5)", "'5' where text should be", 1, 12)
         self.refused("a > 'x'", "only numbers and properties have an order", 1, 3)
         self.refused("a BETWEEN 7 AND 1", "the smaller number first", 1, 3)

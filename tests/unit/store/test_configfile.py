@@ -185,7 +185,7 @@ class TestFlush(ConfigFileCase):
         self.successResultOf(file.flush())
         self.assertTrue(self.path.exists())
 
-    def test_a_table_that_cannot_be_encoded_is_told_once_and_tried_again(self):
+    def test_a_table_that_cannot_be_encoded_is_reported_once_and_tried_again(self):
         self.write(b"{1}")
         self.content = property
         file = ConfigFile(self.fs, str(self.path), self.worker, lambda: self.content + b"")
@@ -197,7 +197,7 @@ class TestFlush(ConfigFileCase):
         self.successResultOf(file.flush())
         self.assertEqual(self.path.read_bytes(), b"{2}")
 
-    def test_full_disk_keeps_the_old_file_is_told_once_and_made_up_for(self):
+    def test_full_disk_keeps_the_old_file_is_reported_once_and_made_up_for(self):
         self.write(b"{1}")
         for operation, path in (
             ("pwrite", "t.json.tmp"),

@@ -215,7 +215,7 @@ class SyncTests(QueueCase):
         queue.datasync(0, 1)
         self.assertEqual(self.fs.count("datasync", path), 2)
 
-    def test_a_failed_sync_is_told(self) -> None:
+    def test_a_failed_sync_is_reported(self) -> None:
         self.made(0)
         self.fs.fail("datasync", error=errno.EIO)
         self.assertEqual(self.assertRaises(OSError, self.queue.datasync, 0, 1).errno, errno.EIO)
@@ -330,7 +330,7 @@ class PrepareTests(QueueCase):
         self.worker.work()
         self.assertEqual(self.names(), [file_name(0)])
 
-    def test_a_full_disk_is_told_and_can_be_tried_again(self) -> None:
+    def test_a_full_disk_is_reported_and_can_be_tried_again(self) -> None:
         self.made(0)
         self.fs.fail("reserve", error=errno.ENOSPC)
         done = self.queue.prepare(100, self.worker)
@@ -409,7 +409,7 @@ class OpenFilesTests(QueueCase):
         self.assertEqual(files.get(paths[4]).pread(1, 0), b"\0")
         self.assertEqual([files.peek(path) is not None for path in paths], [False, False, False, True, True])
 
-    def test_without_any_to_give_back_the_error_is_told(self) -> None:
+    def test_without_any_to_give_back_the_error_is_reported(self) -> None:
         path = self.put_file(file_name(0))
         self.fs.fail("open", error=errno.EMFILE)
         self.assertEqual(self.assertRaises(OSError, OpenFiles(self.fs).get, path).errno, errno.EMFILE)

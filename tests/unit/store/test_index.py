@@ -501,7 +501,7 @@ class LoadTests(IndexTestCase):
             fs = FaultyFileSystem()
             service.close()
 
-    def test_a_flush_that_fails_is_told_and_made_up_for_and_only_the_disks_errors_are(self) -> None:
+    def test_a_flush_that_fails_is_reported_and_made_up_for_and_only_the_disks_errors_are(self) -> None:
         fs = FaultyFileSystem()
         self.fs = fs
         service = self.service(7, 3)

@@ -205,7 +205,9 @@ class LifeTests(StoreTestCase):
     def snapshot(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in Path(self.root).rglob("*") if path.is_file()}
 
-    def test_a_log_of_smaller_files_is_told_from_a_damaged_one_and_acknowledged_no_further(self) -> None:
+    def test_a_log_of_smaller_files_is_distinguished_from_a_damaged_one_and_acknowledged_no_further(
+        self,
+    ) -> None:
         """A slave whose mappedFileSizeCommitLog is bigger than its master's."""
         master, _ = self.opened()
         self.put(master, 40)

@@ -108,7 +108,7 @@ class TestOutcomes(ReadingCase):
         self.log.expire(400)
         self.assertEqual(self.outcome(0), ("MESSAGE_WAS_REMOVING", 4, 0))
 
-    def test_queue_entry_that_points_outside_the_log_is_told(self):
+    def test_queue_entry_that_points_outside_the_log_is_reported(self):
         self.queue.entries.append((0, 100, 0))
         self.assertRaises(WrongEntry, self.get)
 

@@ -373,7 +373,7 @@ class DamageTests(RecoveryTestCase):
         self.assertTrue(before == after)
         return error
 
-    def test_rocketmq_fault_damage_in_the_middle_is_cut_with_the_good_records_behind_it(self) -> None:
+    def test_rocketmq_fault_damage_in_the_middle_is_cut_with_the_good_records_after_it(self) -> None:
         writer = LogBuilder().fill(30)
         damages: list[tuple[int, bytes]] = [
             (layout.MAGIC_AT, b"\0\0\0\0"),
@@ -448,7 +448,7 @@ class DamageTests(RecoveryTestCase):
         self.assertWhole(store, new, new.end)
         self.assertGreater(report.torn_bytes, 1000)
 
-    def test_stale_records_are_told_by_the_queue_position_that_another_record_holds(self) -> None:
+    def test_stale_records_are_recognised_by_the_queue_position_that_another_record_holds(self) -> None:
         old, new = self.leftovers(20)
         store = self.opened()
         store.queues.recover()

@@ -234,7 +234,7 @@ class DispatchTests(StoreTestCase):
         store.dispatch_all()
         self.assertDispatched(store, writer.data)
 
-    def test_arrivals_are_told_once_per_queue_and_step(self) -> None:
+    def test_arrivals_are_reported_once_per_queue_and_step(self) -> None:
         store, writer = self.store(), LogBuilder().fill(120)
         self.feed(store, writer.data)
         store.dispatch_all()

@@ -136,7 +136,7 @@ class DiskWatermarkTests(DiskCase):
         self.assertEqual(len(worker), 1)
         watermark.stop()
 
-    def test_a_disk_that_can_not_be_looked_at_changes_nothing_and_is_told_once(self) -> None:
+    def test_a_disk_that_can_not_be_looked_at_changes_nothing_and_is_reported_once(self) -> None:
         watermark = self.watch()
         self.after(watermark, 95)
         self.fs.fail("usage", error=errno.EIO, times=3)
@@ -432,7 +432,7 @@ class HowFilesGoTests(RetentionCase):
         self.successResultOf(stopped)
         self.assertEqual(self.left(), [100, 200])
 
-    def test_a_round_that_fails_is_told_and_the_next_one_runs(self) -> None:
+    def test_a_round_that_fails_is_reported_and_the_next_one_runs(self) -> None:
         self.ages(80, 0)
         self.use(80)
         retention = self.retention()

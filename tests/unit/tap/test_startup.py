@@ -87,7 +87,7 @@ class Startup(StartupCase):
 
         self.assertEqual(self.refusal(build=broken), "hamaster: /data/store/lock: Permission denied")
 
-    def test_what_a_setting_leads_to_is_told_with_its_place(self) -> None:
+    def test_what_a_setting_leads_to_is_reported_with_its_place(self) -> None:
         def unable(config: BrokerConfig, reactor: Any) -> IService:
             raise SettingError("listenPort", "can't listen")
 
@@ -124,6 +124,28 @@ class Startup(StartupCase):
         self.addCleanup(globalLogPublisher.removeObserver, events.append)
         self.make("--conf", self.conf("brokerRol=SLAVE\n"))
         self.assertTrue(any("did you mean brokerRole?" in event.get("line", "") for event in events))
+
+    def test_a_server_that_serves_everybody_says_so_on_the_terminal(self) -> None:
+        self.assertEqual(
+            self.told(),
+            "hamaster: warning: everybody who reaches 0.0.0.0:10911 is served: set listenAllowList or aclEnable, "
+            "and haAllowList, or bindAddress=127.0.0.1\n",
+        )
+        self.assertEqual(self.told("--set", "bindAddress=::1"), "")
+        for protected in ("listenAllowList=10.0.0.0/8", "aclEnable=true"):
+            self.assertRegex(self.told("--set", protected), ":10912 is sent the whole log.*: set haAllowList")
+            self.assertEqual(self.told("--set", protected, "--set", "haAllowList=10.0.0.2"), "")
+
+    def told(self, *arguments: str) -> str:
+        """What the terminal shows of a start."""
+        reading, writing = os.pipe()
+        self.patch(os, "dup", lambda descriptor: writing)
+        service = self.make(*arguments)
+        self.addCleanup(vars(reactor).pop, "seconds", None)
+        service.startService()
+        service.stopService()
+        with os.fdopen(reading) as terminal:
+            return terminal.read()
 
     def test_positional_arguments_are_a_usage_error(self) -> None:
         self.assertRaises(UsageError, self.make, "broker.conf")

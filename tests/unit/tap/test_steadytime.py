@@ -123,7 +123,7 @@ class SteadyTimeTests(SteadyCase):
             self.assertAlmostEqual(self.ahead, 0, places=5)
         self.assertEqual(self.lines, [])
 
-    def test_each_step_is_told_once(self) -> None:
+    def test_each_step_is_reported_once(self) -> None:
         for _ in range(2):
             self.machine.step(-10)
             self.follows(60)

@@ -1,12 +1,13 @@
-"""Are the copies of a broker's log the same, and sound? Master, slaves and landed tables, compared by Spark tasks.
+"""Are the copies of a broker's log the same, and intact? Master, slaves and landed tables, compared by Spark
+tasks.
 
 The log is cut into parts of `split_bytes`; each task reads its part of every copy (`rangecompare`), so nothing
-is shuffled and nothing but findings comes back. Cuts also fall where copies begin and end: between two such
-offsets the copies that hold the stretch are the same, and the first of them is the reference the others are
-held against.
+is shuffled, and only findings are returned. Cuts also fall where copies begin and end: between two such
+offsets the same copies hold the range, and the first of them is the reference that the others are compared
+with.
 
 Copies needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
-earlier lags or has lost something, which an audit can't tell apart: it counts, unless `allow_lag`.
+earlier lags or has lost something, and an audit can't tell which: it counts, unless `allow_lag`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPLIT_BYTES: Final = 128 << 20
-"""Bytes of log per task: some 100 ms of work, against some 10 ms that a task costs by itself."""
+"""Bytes of log per task: some 100 ms of work, compared with some 10 ms of overhead."""
 
 
 @dataclass(frozen=True, slots=True)

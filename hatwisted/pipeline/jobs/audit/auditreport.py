@@ -1,7 +1,7 @@
 """An audit's result as one HTML page with everything inside.
 
-A drawing shows every copy as a bar over the log's offsets, with what is wrong marked in it, wide enough to be
-seen however small it is; tables give the numbers.
+A drawing shows every copy as a bar over the log's offsets, with defects marked, wide enough to be seen
+however small they are; tables give the numbers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _head(result: AuditResult) -> str:
     )
     verdict = "" if result.identical else warning(result.verdict[:1].upper() + result.verdict[1:] + ".")
     drawn = figure(
-        "The copies", "What each holds, by physical offset; marked: what is wrong", _bars(result), True
+        "The copies", "What each holds, by physical offset; defects are marked", _bars(result), True
     )
     return shown + verdict + f'<div style="margin-top:14px">{drawn}</div>'
 

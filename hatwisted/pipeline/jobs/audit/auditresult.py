@@ -77,7 +77,7 @@ class DamagedRange:
 
 @dataclass(frozen=True, slots=True)
 class QueueBreak:
-    """A queue whose offsets don't go on: `expected` should have come, `found` did.
+    """A break in a queue's offsets: `expected` should have followed, `found` did.
 
     after, before: physical end of the record before the break, and begin of the one after it.
     """
@@ -106,7 +106,7 @@ class QueueBreak:
 
     @property
     def counts(self) -> bool:
-        """Is it something that shouldn't be?"""
+        """Is it a defect? A topic that was created again isn't."""
         return self.kind != "recreated"
 
     @property
@@ -116,7 +116,7 @@ class QueueBreak:
 
 
 def queue_breaks(queues: Mapping[QueueName, Sequence[Run]]) -> Iterator[QueueBreak]:
-    """Every place where a queue doesn't go on, by queue."""
+    """Every break in a queue's offsets, by queue."""
     for (topic, queue_id), runs in sorted(queues.items()):
         for before, after in zip(runs, runs[1:], strict=False):
             yield QueueBreak(topic, queue_id, before.next, after.first, before.end, after.begin)
@@ -128,10 +128,10 @@ class AuditResult:
 
     The lists hold at most MAX_LISTED entries.
 
-    - identical: everything that all copies should have is the same, and sound
-    - identical_up_to: up to this offset it is, record by record
+    - identical: everything that all copies should have is the same, and intact
+    - identical_up_to: the offset up to which that is so, record by record
     - unlisted: differences beyond those listed
-    - notes: what is worth knowing and no difference
+    - notes: what is worth knowing but not a difference
     """
 
     identical: bool
@@ -171,7 +171,7 @@ class AuditResult:
         faults = (
             f"{len(self.damaged)} damaged ranges, {sum(each.counts for each in self.breaks)} queue breaks"
         )
-        return f"the copies are equal up to {self.identical_up_to}, but not sound: {faults}"
+        return f"the copies are equal up to {self.identical_up_to}, but not intact: {faults}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""

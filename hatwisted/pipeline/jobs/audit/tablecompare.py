@@ -1,4 +1,4 @@
-"""Holding a landed table's rows against the records of the log, a part at a time.
+"""Comparing a landed table's rows with the records of the log, a part at a time.
 
 The log's records are decoded to exactly the columns the table has; both are in order of physical offsets
 then, so a merge of two integer arrays shows what is missing, extra or there twice, and whole columns of the

@@ -2,15 +2,15 @@
 
 Spark's checkpoint says which offsets make up batch n; Delta's log says whether batch n is in the table. A run
 
-1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/tables.py);
-2. claims its brokers in Delta's log, so that nothing of an earlier run can be committed any more, and removes
-   the files that run left (delta/commits.py, delta/orphans.py);
+1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/deltatable.py);
+2. claims its brokers in Delta's log, so that an earlier run can't commit any more, and removes
+   the files it left (delta/commits.py, delta/orphans.py);
 3. makes sure that every store holds the record the table has last of that broker (delta/tails.py);
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
 
-Two stores whose brokers have one name are distinguished by step 3: a slave goes on where its master was
-landed from, a store of another cluster is refused. If the checkpoint is lost or new, the landing continues
+Two stores whose brokers have one name are distinguished by step 3: a slave continues where its master's
+log left off, a store of another cluster is refused. If the checkpoint is lost or new, the landing continues
 after the table's last records instead of repeating them.
 """
 
@@ -52,7 +52,7 @@ Mode = Literal["once", "continuous"]
 Progress = Callable[[int, int], None]
 
 MAX_BYTES_PER_TRIGGER: Final = 4 << 30
-"""Bytes of log a commit takes in: seconds to be repeated after a kill, and few large files."""
+"""Bytes of log per commit: seconds of work to repeat after a kill, and few large files."""
 COMPACT_BELOW: Final = 128 << 20
 """Bytes of a Parquet file that small ones are made into."""
 COMPACT_EVERY: Final = 60.0
@@ -60,7 +60,7 @@ COMPACT_EVERY: Final = 60.0
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a running query."""
 STOP_WITHIN: Final = 60.0
-"""Seconds a trigger may still take when the landing is asked to stop; its work is repeated if that's too few."""
+"""Seconds a trigger may still take when the landing is asked to stop; beyond that its work is repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class LandOptions:
     transform: Callable[[DataFrame], DataFrame] | None = None
 
     def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation takes one away that's needed."""
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed."""
         rows = landed_schema(self.columns)
         if self.transform is None or spark is None:
             return rows
@@ -209,7 +209,7 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass
 class _Landing:
-    """One run: a query, and what goes on beside it in the driver."""
+    """One run: a query, and what the driver does meanwhile."""
 
     path: str
     source: LandingSource
@@ -261,7 +261,7 @@ class _Landing:
         return self._write(self.how.transform(landed(messages, self.how.columns)))
 
     def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
-        """Messages that are read where they are written."""
+        """Plans: the sink's tasks read the messages themselves."""
         plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
         columns = ",".join(landed_names(self.how.columns))
         return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
@@ -287,7 +287,7 @@ class _Landing:
         self._report_progress(query)
 
     def _drain(self, query: StreamingQuery) -> None:
-        """Let the trigger under way end, so that nothing has to be done again."""
+        """Let the trigger under way finish, so that no work is repeated."""
         until = self.seconds() + STOP_WITHIN
         batch = _batch_of(query)
         while query.status["isTriggerActive"] and _batch_of(query) == batch and self.seconds() < until:

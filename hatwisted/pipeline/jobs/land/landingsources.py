@@ -1,8 +1,8 @@
-"""What is landed: stores' folders, or a cluster found through its name servers. And is it the log the table
-has begun?
+"""What is landed: store folders, or a cluster found through its name servers. And is it the log that the table
+began with?
 
-Both are streams of the same columns; they differ in how they are named to Spark, in how a lost place is found
-again, and in how much of the log they can show for comparison.
+Both are streams of the same columns; they differ in Spark's name for them, in how they resume without a
+checkpoint, and in how much of the log they can show for comparison.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hatwisted.wire.messagequeue import MessageQueue
 TASK_BYTES: Final = 256 << 20
 """Of log, at least, by default: each task writes a file for every partition of the table that it has rows of."""
 TASKS_PER_CORE: Final = 2
-"""Of a full trigger: few large files, and still something to do for a core that is done early."""
+"""Per core, of a full trigger: few large files, and still work for a core that finishes early."""
 
 
 class WrongStore(PipelineError):
@@ -113,8 +113,8 @@ class Stores:
 class Cluster:
     """Topics of a cluster, read over the network: `topics` or a regular expression of their names.
 
-    `more` are further options of the source `rocketmq`. A checkpoint belongs to the name servers and topics. What
-    a log holds at an offset can't be asked over the network, so a table isn't compared with it.
+    `more` are further options of the source `rocketmq`. A checkpoint belongs to the name servers and topics.
+    A broker can't be asked what its log holds at an offset, so a table isn't compared with it.
     """
 
     name_servers: str
@@ -168,7 +168,7 @@ def _check_store(store: LogStore, tail: Tail) -> None:
     if store.end() < tail.end:
         raise WrongStore(
             f"{at}: the log ends at {store.end()}, before the last record in the table;"
-            " it's another log, or a slave that is behind: wait for it or land into another table"
+            " it's another log, or a slave that lags: wait for it, or land into another table"
         )
     if store.min_offset > tail.physical_offset:
         return  # deleted by the broker's retention since; the checkpoint knows the place

@@ -1,12 +1,12 @@
-"""What a landing remembers beside the table: its name in Delta's log, what it follows, Spark's checkpoint.
+"""What a landing keeps next to the table: its name in Delta's log, what it follows, Spark's checkpoint.
 
     <checkpoint>/landing.json   application id, table id, sources and their kind
     <checkpoint>/lock           held while a landing runs
     <checkpoint>/spark/         Spark's own checkpoint
 
 By default the folder is `_landing/<kind>-<digest>` within the table, where Delta's readers and its vacuum don't
-look, so that table and memory are copied, moved and removed together. A checkpoint of another table or of other
-sources is refused: with the wrong batch numbers rows would be left out or come twice, and nobody would notice.
+look, so that table and progress are copied, moved and removed together. A checkpoint of another table or of other
+sources is refused: with the wrong batch numbers rows would silently be left out or landed twice.
 """
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
 Read `messagefiles` (NDJSON, CSV, Parquet: what a row means), then `export` and `importing`.
 
 What export writes, import takes, with the same bodies and properties. An import keeps the files' order in
-every queue and stops at the first message that the cluster refuses.
+every queue; it counts the messages that brokers find illegal, and stops at any other failure.
 """

@@ -1,12 +1,12 @@
-"""Export: messages of a log, in store folders or behind a name server, as NDJSON, CSV or Parquet.
+"""Export: messages of a log, in store folders or on a cluster, as NDJSON, CSV or Parquet.
 
 A folder is written by Spark as any table is: files by partition, in the log's order when read by name, visible
-only when all are whole. A name that ends in .ndjson, .csv or .parquet gives one file, written beside it and
-renamed. `import` reads both back: a body that isn't text travels as base64 (messagefiles.py says how), properties
-as they are.
+only when all are whole. A name that ends in .ndjson, .csv or .parquet gives one file, written under another
+name and renamed. `import` reads both back: a body that isn't text is written as base64 (messagefiles.py says
+how), properties as they are.
 
-The brokers' own topics (messages that wait for their time, half messages) are left out unless they are named: a
-message in there is in its real topic, too, or will be.
+The brokers' own topics (delayed and half messages) are left out unless they are named: their messages are in
+their real topics as well, or will be.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COLUMNS: Final = (
     "store_host", "born_host", "tags", "keys", "unique_key", "properties", "flag", "sys_flag", "reconsume_times",
     "transaction", "body",
 )  # fmt: skip
-"""What is exported if no columns are named: all that says something outside of the log."""
+"""What is exported if no columns are named: those that mean something outside the log."""
 
 BROKERS_OWN_TOPICS: Final = (layout.SCHEDULE_TOPIC, layout.HALF_TOPIC, layout.OP_HALF_TOPIC)
 
@@ -225,7 +225,7 @@ def _format(out: str, form: Format | None, single: bool) -> str:
 
 def _check_free(out: str, overwrite: bool) -> None:
     if not overwrite and os.path.exists(out) and (os.path.isfile(out) or os.listdir(out)):
-        raise PipelineError(f"{out}: already exists; name another place, or overwrite it")
+        raise PipelineError(f"{out}: already exists; give another name, or overwrite it")
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def _write_folder(rows: DataFrame, out: str, form: str) -> list[str]:
 
 
 def _write_file(rows: DataFrame, out: str, form: str) -> list[str]:
-    """One task writes it, beside `out`; whoever looks at `out` sees the old or the new one, whole."""
+    """One task writes it, next to `out`; a reader of `out` sees the old or the new file, complete."""
     draft = os.path.join(
         os.path.dirname(os.path.abspath(out)), f".{os.path.basename(out)}.{uuid.uuid4().hex}"
     )

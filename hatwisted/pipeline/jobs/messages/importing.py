@@ -1,8 +1,8 @@
 """Import: files of messages into the topics of a cluster, in the files' order, by one process without Spark.
 
-Messages of a queue keep their order, and an import that fails says where to go on: a count of rows, since rows are
-sent in one order. Tasks of a Spark job were rejected: they are repeated after a failure, some of their messages
-would be stored twice, and nothing could say which.
+Messages of a queue keep their order, and an import that fails says where to continue: a count of rows, since
+rows are sent in order. Tasks of a Spark job were rejected: they are repeated after a failure, some of their
+messages would be stored twice, and nothing could say which.
 
 What a broker adds to a message isn't sent: it's added again.
 """
@@ -41,14 +41,14 @@ TELL_EVERY: Final = 256
 
 
 class ImportStopped(PipelineError):
-    """An import couldn't go on; the message says what is stored and how to go on."""
+    """An import couldn't continue; the message says what is stored and how to continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportResult:
     """What became of the rows.
 
-    - messages: stored, by status in `statuses` (all but OK: with less than the broker is set up to wait for)
+    - messages: stored, by status in `statuses` (all but OK: not flushed or replicated as the broker is configured)
     - bytes: of their bodies
     - refused: not stored, the first of them with row (from 0) and reason in `refusals`
     - resent: messages whose first answer was lost, which may be stored twice
@@ -67,7 +67,7 @@ class ImportResult:
 
     @property
     def exit_code(self) -> int:
-        """0: all stored as the broker is set up to; 1: not."""
+        """0: all stored, flushed and replicated as configured; 1: not."""
         return 0 if not self.refused and set(self.statuses) <= {"OK"} else 1
 
     def as_json(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class ImportResult:
 @dataclass(frozen=True)
 class Sending:
     """How rows become messages. topic: instead of the rows' own; queues: `keep` the rows' queue ids or send to
-    `any`; keep_born: with the rows' time of birth rather than now (messages then share fewer requests)."""
+    `any`; keep_born: with the rows' time of birth rather than now (fewer messages then share a request)."""
 
     topic: str | None = None
     queues: Queues = "keep"
@@ -186,7 +186,7 @@ def _rows(
 def _stopped(
     producer: Producer, number: int, error: PipelineError | ClientError
 ) -> PipelineError | ClientError:
-    """The error with what is stored by now and where to go on. What a bad row leaves unsent is sent first."""
+    """The error, with what is stored by now and where to continue. Messages before a bad row are sent first."""
     if isinstance(error, BadMessageFile):
         try:
             producer.drain()
@@ -196,7 +196,9 @@ def _stopped(
     if not stored:
         return error
     resume = number if first is None else min(first, number)
-    uncertain = f" (up to {number - resume} of what follows may be stored already)" if resume < number else ""
+    uncertain = (
+        f" (up to {number - resume} of the next messages may be stored already)" if resume < number else ""
+    )
     return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{uncertain}")
 
 

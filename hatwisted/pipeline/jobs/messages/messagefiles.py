@@ -1,9 +1,9 @@
-"""Files of messages: NDJSON, CSV and Parquet, as `export` writes them and as people do by hand.
+"""Files of messages: NDJSON, CSV and Parquet, as written by `export` or by hand.
 
-A row has the columns of a log's table; all but a body may be missing. Texts hold what isn't text like this: a body
-that isn't UTF-8 (in CSV also one with NUL or CR, which readers of CSV mangle) stands in `body64` as base64
-instead of `body`, and CSV has `keys` and `properties` as JSON. `tags`, `keys` and `unique_key` are properties,
-too: where `properties` has them, those count.
+A row has the columns of a log's table; all but a body may be missing. In the text formats a body that isn't UTF-8
+(in CSV also one with NUL or CR, which CSV readers mangle) is in `body64` as base64 instead of `body`, and CSV has
+`keys` and `properties` as JSON. `tags`, `keys` and `unique_key` are properties, too: where `properties` has them,
+those take precedence.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BadMessageFile(PipelineError):
 
 
 class MessageRow(msgspec.Struct, kw_only=True):
-    """A message as a file has it; what is missing comes from whoever imports it.
+    """A message as a file has it; the import adds what is missing.
 
     text: a `body` in NDJSON and CSV; raw: one in Parquet.
     """
@@ -110,7 +110,7 @@ _decode_properties = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class NdjsonFile:
-    """An object a line; empty lines don't count."""
+    """One object a line; empty lines are ignored."""
 
     def __init__(self, path: str) -> None:
         self.place = path
@@ -130,7 +130,7 @@ class NdjsonFile:
 
 
 class CsvFile:
-    """RFC 4180, with a head."""
+    """RFC 4180, with a header line."""
 
     def __init__(self, path: str) -> None:
         self.place = path
@@ -152,7 +152,7 @@ class CsvFile:
 
 
 def _csv_row(fields: Mapping[str, str]) -> MessageRow:
-    """ValueError (msgspec's are) if it's none."""
+    """A row; ValueError (msgspec's errors are) if it isn't one."""
     found: dict[str, Any] = {name: value for name, value in fields.items() if name in _FIELDS and value}
     if found.get("keys", "").startswith("["):
         found["keys"] = _decode_keys(found["keys"])
@@ -225,7 +225,7 @@ _READERS: Final[dict[str, type[NdjsonFile] | type[CsvFile] | type[ParquetFile]]]
 
 
 def format_of(path: str) -> str | None:
-    """By the name's suffix (.gz left aside); None if it says nothing."""
+    """By the name's suffix (ignoring .gz); None if that doesn't tell."""
     stem = path.removesuffix(".gz")
     return SUFFIXES.get(os.path.splitext(stem)[1].lower())
 
@@ -234,7 +234,7 @@ def open_message_file(path: str, form: str | None = None) -> MessageFile:
     """A file's rows; form: one of FORMATS, by the name's end if None."""
     found = form or format_of(path)
     if found is None:
-        raise BadMessageFile(f"{path}: its name doesn't end in {', '.join(SUFFIXES)}: say its format")
+        raise BadMessageFile(f"{path}: its name doesn't end in {', '.join(SUFFIXES)}: give its format")
     return _READERS[found](path)
 
 

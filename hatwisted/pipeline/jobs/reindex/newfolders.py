@@ -1,9 +1,9 @@
-"""Building folders aside and putting them in place by a rename, so that half of them is never visible.
+"""Building folders elsewhere and renaming them into place, so that they are never visible half-built.
 
-What is built lies in a folder inside the target, which may be a mount of its own, until it is whole and on disk.
-Then its folders are renamed singly, and what they replace only goes when all are in place. A target that doesn't
-exist is built beside its place, and then is one rename. An interrupted run leaves the folder it built in, which
-the next one removes.
+What is built lies in a folder inside the target, which may be a mount of its own, until it is complete and on
+disk. Then its folders are renamed one by one, and what they replace is removed once all are in place. A
+target that doesn't exist is built next to its place and takes one rename. An interrupted run leaves its build
+folder, which the next one removes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hatwisted.wire.storenames import LOCK_FILE
 
 BUILT: Final = "new"
 BUILDING: Final = ".reindex"
-"""Suffix of the folder that is built in."""
+"""Suffix of the build folder."""
 OLD: Final = ".replaced"
 """Suffix of what has been replaced, for the moment until it's removed."""
 
@@ -53,7 +53,7 @@ class NewFolders:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else has the target in use; if it is a store, nobody can start a broker on it meanwhile."""
+        """Hold the target against other users; if it is a store, no broker can start on it meanwhile."""
         if not isdir(self._target):
             yield
             return

@@ -49,8 +49,8 @@ def write_queue(work: QueueWork, root: str, spool: str, file_size: int) -> None:
 
 
 def carry_over(source: str, target: str, log_begin: int) -> bool:
-    """Copy a queue without records in the log, as far as it names what is below the log's start; was there
-    anything?
+    """Copy a queue without records in the log, as far as it names records below the log's start; True if
+    there were any.
 
     - source: its folder
     - target: its new folder

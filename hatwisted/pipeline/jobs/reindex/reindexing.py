@@ -1,7 +1,7 @@
 """Consume queues and index rebuilt from the commit log alone: the offline counterpart of a broker's dispatch.
 
-Two passes of Spark tasks. The first reads the log in parts and puts entries and items aside (`spool`); what comes
-back is one line per part and queue. From these lines the driver plans every file (`queueplan`, `indexfiles`), and
+Two passes of Spark tasks. The first reads the log in parts and spools entries and items (`spool`); it returns
+one line per part and queue. From these lines the driver plans every file (`queueplan`, `indexfiles`), and
 the second pass writes them, queues and index files side by side. Nothing is sorted or shuffled, and memory doesn't
 grow with the log: a task holds one part's entries, the driver the runs.
 
@@ -64,7 +64,7 @@ class Layout:
     delay_levels: str = DEFAULT_DELAY_LEVELS
 
     def of(self, root: str) -> Shape:
-        """Everything settled, by the store in `root` where it isn't given."""
+        """The sizes, taken from the store in `root` where they aren't given."""
         fs = PosixFileSystem()
         size = self.queue_file_size or queue_file_size(fs, join(root, QUEUE_FOLDER)) or DEFAULT_FILE_SIZE
         slots, items = index_shape(fs, join(root, INDEX_FOLDER)) or (DEFAULT_SLOTS, DEFAULT_ITEMS)
@@ -111,7 +111,7 @@ class ReindexResult(Built):
 
     @property
     def exit_code(self) -> int:
-        """0: every record has its place; 1: there was damage, or records that have none."""
+        """0: every record got its entry; 1: there was damage, or there were records without one."""
         return 1 if self.damaged or self.refused else 0
 
     def as_json(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class ReindexOptions:
     """How to rebuild.
 
     - layout: of the files
-    - replace_existing: over what is there, which no broker may have in use
+    - replace_existing: replace existing folders, which no broker may be using
     - skip_damage: go on after damage in the middle of the log instead of DamagedLogRange
     - check_crc: take a record with a wrong body checksum for damage, which a broker doesn't when it dispatches
     - split_bytes: of log per task
@@ -165,7 +165,7 @@ def reindex(
     in_store = isdir(join(target, LOG_FOLDER))
     try:
         with folders.held() if in_store else nullcontext():
-            pass  # now rather than when everything is built
+            pass  # fail now rather than when everything is built
         tasks = as_tasks(spark)
         parts = read_parts(tasks, copy, folders.path, read, progress)
         damages = [each for part in parts for each in part.damages]

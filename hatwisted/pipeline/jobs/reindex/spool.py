@@ -1,10 +1,10 @@
-"""What one part of the log means to queues and index, put aside on disk until every part has been read.
+"""What one part of the log means to queues and index, kept on disk until every part has been read.
 
 Where an entry goes is known only when all parts before it are: whether its queue already has that index, in which
 index file an item's number falls. So the first pass over the log writes entries and items to two files per part
 and returns where they are; the second builds queue and index files from those, which together are a fiftieth of
-the log. (Rejected: to have the first pass write entries straight to their place, which can't tell a topic that was
-deleted and created again; and to shuffle them through Spark, which sorts what is sorted.)
+the log. (Rejected: having the first pass write entries straight to their place, which can't handle a topic
+that was deleted and created again; and shuffling them through Spark, which sorts what is sorted already.)
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class SpooledRun:
 
 @dataclass(frozen=True, slots=True)
 class SpooledPart:
-    """What part number `part` put aside. records: met; items: index items; queues: runs in log order; damages: the
-    ranges without a valid record."""
+    """What part number `part` has spooled. records: met; items: index items; queues: runs in log order;
+    damages: the ranges without a valid record."""
 
     part: int
     records: int
@@ -60,7 +60,7 @@ def items_path(folder: str, part: int) -> str:
 
 @contextmanager
 def written_whole(folder: str, path: str) -> Iterator[str]:
-    """A name in `folder` to write to; what was written gets its path when it's whole. Spark may run a task twice,
+    """A name in `folder` to write to; the file gets its path when it's complete. Spark may run a task twice,
     even at the same time, and kill the slower one."""
     temporary = join(folder, uuid4().hex)
     yield temporary

@@ -1,6 +1,6 @@
-"""The two passes of a rebuild: reading the log, then writing queues and index from what that put aside.
+"""The two passes of a rebuild: reading the log, then writing queues and index from what that has spooled.
 
-The first pass is `read_parts`, in tasks side by side, or `read_in_order`, here. `Rebuild` is the second.
+The first pass is `read_parts`, in parallel tasks, or `read_in_order`, in this process. `Rebuild` is the second.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from hatwisted.wire.storenames import (
 )
 
 SPOOL: Final = "spool"
-"""Folder of what the first pass puts aside; gone when the second is done."""
+"""Folder of what the first pass spools; removed when the second is done."""
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log per part: it holds some 10 MB of entries and items for them."""
 
 GROUPS_PER_CORE: Final = 4
-"""Tasks among which the queues are dealt, times what runs at once: some more, so that they end together."""
+"""Tasks among which the queues are distributed, per task that runs at once: more than one, so that they end
+together."""
 
 
 @dataclass(frozen=True, slots=True)

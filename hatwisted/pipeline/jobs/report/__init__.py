@@ -1,4 +1,4 @@
-"""Reporting: what was stored when, how big, how late, and how far the slaves are.
+"""Reporting: what was stored when, how big, how late, and how far the slaves have come.
 
 Read `reporting` (the job), `reportfigures` (records into one small cube), `reportsummary` (the cube as
 values), `reportplots` with `plotsheets` and `plotstyle`, and `reportpage`.

@@ -86,7 +86,7 @@ def _bytes(figure: Figure, summary: Summary) -> None:
 
 
 def _stacked(axes: Axes, line: Timeline, rates: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Filled steps on each other, the biggest topic at the bottom."""
+    """Stacked steps, the biggest topic at the bottom."""
     edges = step_edges(line)
     base = np.zeros(len(line.moments))
     for name, rate in rates.items():
@@ -264,7 +264,7 @@ SHEETS: Final = (
     Sheet(
         "slaves",
         "Master and slaves",
-        "What each log holds; red is what a slave doesn't have yet, grey what was gone before it began.",
+        "What each log holds; red is what a slave doesn't have yet, grey what precedes its start.",
         WIDE,
         _positions,
         lambda summary: bool(summary.slaves),
@@ -277,7 +277,7 @@ SHEETS: Final = (
         _latency_line,
         lambda summary: bool(summary.latency_bins),
     ),
-    Sheet("sizes", "Sizes of records", "", HALF, _size_bins),
+    Sheet("sizes", "Record sizes", "", HALF, _size_bins),
     Sheet("latencies", "Latencies", "", HALF, _latency_bins, lambda summary: bool(summary.latency_bins)),
     Sheet(
         "sizes-by-topic",
@@ -296,7 +296,7 @@ SHEETS: Final = (
     ),
     Sheet(
         "queues",
-        "Balance of the queues",
+        "Queue balance",
         "One cell per queue, filled by its share of its topic's fullest queue.",
         WIDE,
         _balance,

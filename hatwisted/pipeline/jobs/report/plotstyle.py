@@ -1,4 +1,4 @@
-"""What the report's plots are drawn with: the palette, the look, the units, and axes with round numbers on them.
+"""The style of the report's plots: the palette, the look, the units, and axes with round numbers.
 
 A colour is one of the light palette's values, each of which stands for one role and nothing else: so it can be
 replaced by the CSS variable of its role afterwards (`ROLES`).

@@ -1,9 +1,9 @@
-"""The report of one or several logs: what was stored when, how big, how late, and how far the slaves are.
+"""The report of one or several logs: what was stored when, how big, how late, and how far the slaves have come.
 
 One pass over the log makes a small cube (reportfigures.py), which is cached; its roll-ups are collected
-(reportsummary.py), drawn (reportplots.py) and put on one page (reportpage.py). Beside the page lie the plots as
+(reportsummary.py), drawn (reportplots.py) and put on one page (reportpage.py). Next to the page are the plots as
 SVG and PNG, the detail by minute, topic and queue as CSV, and the same figures as JSON. The page is written
-last and under another name first: where there is one, it's whole.
+last and under another name first: if it exists, it's complete.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CUBE_STEPS: Final = 2000
 
 
 class NothingToReport(PipelineError):
-    """There is no message in what was to be reported on."""
+    """The logs hold no message to report on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class ReportResult:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Without the single queues; those are in report.json beside the page."""
+        """Without the single queues; those are in report.json, next to the page."""
         found = as_json(self.summary)
         del found["queues"], found["timeline"]
         return {
@@ -80,7 +80,7 @@ class ReportOptions:
     - slaves: store folders of slaves, compared by how far they reach: of the only store, or of the one with
       the same broker name
     - selection: which messages
-    - mode: what becomes of damage, as in the source `commitlog`
+    - mode: what to do about damage, as in the source `commitlog`
     """
 
     slaves: Sequence[str] = ()

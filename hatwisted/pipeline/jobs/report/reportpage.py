@@ -1,4 +1,4 @@
-"""The report as a page: what a reader wants first on top, the plots, then the tables with the numbers."""
+"""The report as a page: the key figures on top, the plots, then the tables with the numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page(summary: Summary, plots: Sequence[Plot], sources: Sequence[str], minute
     - summary: the figures
     - plots: in the order of the page
     - sources: what was read
-    - minutes: name of the CSV beside the page
+    - minutes: name of the CSV next to the page
     - damages: ranges of the log that couldn't be read
     """
     total = summary.total
@@ -148,7 +148,7 @@ def _three(spread: Spread) -> tuple[int | None, int | None, int | None]:
 
 
 def _slaves(slaves: Sequence[SlaveLag]) -> str:
-    heads = ("slave", "of broker", "log begins", "log ends", "behind", "messages", "time", "gone before it")
+    heads = ("slave", "of broker", "log begins", "log ends", "lag", "messages", "time", "missing before")
     html = htmlpage.table(
         heads,
         map(_slave_row, slaves),

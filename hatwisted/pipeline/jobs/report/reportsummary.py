@@ -1,7 +1,8 @@
 """What the report says, as values: the roll-ups of the cube, collected and made into percentiles.
 
 Everything collected has a limit, so that a log with a hundred thousand queues or a year of minutes makes a page
-that opens, not a driver that dies; what is beyond is counted and said. The CSV file beside the page has it all.
+that opens, not a driver that dies; the rest is counted, and reported as a count. The CSV file next to the
+page has it all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PLOTTED_TOPICS: Final = 7
 """Topics with a colour of their own; more can't be distinguished, so the rest shares one."""
 OTHER: Final = "other topics"
 PLOTTED_MOMENTS: Final = 300
-"""Steps of a time axis: more would be thinner than what the eye tells apart."""
+"""Steps of a time axis: more would be too thin to see."""
 STEPS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 6 * 3600, 86_400, 7 * 86_400)
 """s; what a step of a time axis may be."""
 
@@ -86,7 +87,7 @@ class QueueLag:
 
 @dataclass(frozen=True)
 class SlaveLag:
-    """A slave beside its master. `behind`: bytes of log between their ends; `missing_before`: bytes of the
+    """A slave compared with its master. `behind`: bytes of log between their ends; `missing_before`: bytes of the
     master's log from before the slave's begins; messages and milliseconds as in QueueLag, over all queues."""
 
     name: str

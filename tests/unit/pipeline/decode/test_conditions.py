@@ -68,7 +68,7 @@ class Conditions(TestCase):
             found = read_arrow(STORE, ["topic"], [Condition("queue_id", op, 1 << 40)]).read_all()
             self.assertEqual(found.num_rows, count)
 
-    def test_what_cant_be_compared_is_told(self) -> None:
+    def test_what_cant_be_compared_is_reported(self) -> None:
         wrong = {
             "queue_id: 'x' isn't of type int32": Condition("queue_id", "=", "x"),
             "no column 'topics'; did you mean topic": Condition("topics", "=", "x"),
@@ -81,7 +81,7 @@ class Conditions(TestCase):
 
 
 class Columns(TestCase):
-    def test_unknown_columns_are_told_with_the_nearest(self) -> None:
+    def test_unknown_columns_are_reported_with_the_nearest(self) -> None:
         for columns, text in (
             (["tag"], "no column 'tag'; did you mean tags"),
             (["qqqq"], "there are: topic, "),

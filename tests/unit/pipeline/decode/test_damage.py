@@ -222,7 +222,7 @@ class Ends(StoreCase):
             list(read_split(split))
         self.assertEqual(len(rows_of(read_split(split, mode="skip-and-report"))), 1)
 
-    def test_older_records_behind_the_end_are_what_a_cut_left(self) -> None:
+    def test_older_records_after_the_end_are_what_a_cut_left(self) -> None:
         before = lay_out([plain(bytes(100)) for _ in range(9)], FILE_SIZE)
         after = [msgspec.structs.replace(record, store_timestamp=1 << 42) for record in before.records[:4]]
         after.append(

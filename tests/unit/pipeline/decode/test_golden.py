@@ -63,7 +63,7 @@ class GoldenStore(TestCase):
         table = read_arrow(str(GOLDEN / "master"), chosen).read_all()
         self.assertEqual(table.schema, arrow_schema(chosen))
 
-    def test_end_is_behind_the_last_record(self) -> None:
+    def test_end_is_after_the_last_record(self) -> None:
         last = records()[-1]
         self.assertEqual(LogStore.open(str(GOLDEN / "master")).end(), last.physical_offset + last.total_size)
 

@@ -48,7 +48,7 @@ class Folders(TestCase):
         self.assertEqual((store.files, store.min_offset, store.end(), store.splits()), ([], 0, 0, []))
         self.assertEqual(read_arrow(store.path).read_all().num_rows, 0)
 
-    def test_broker_is_the_folders_name_unless_told(self) -> None:
+    def test_broker_is_the_folders_name_by_default(self) -> None:
         path = self.written()
         self.assertEqual(LogStore.open(path + "/").broker, "broker-a")
         self.assertEqual(LogStore.open(path + "/commitlog").broker, "broker-a")
@@ -97,7 +97,7 @@ class Folders(TestCase):
             self.log.files.clear()
             self.setUp()
 
-    def test_a_hidden_name_is_nobodys_business(self) -> None:
+    def test_a_hidden_name_is_ignored(self) -> None:
         path = self.written()
         (Path(path) / "commitlog" / ".nfs0001").write_bytes(b"")
         self.assertEqual(len(LogStore.open(path).files), len(self.log.files))
@@ -149,7 +149,7 @@ class Folders(TestCase):
 
 class Remote(TestCase):
     @skipUnless(find_spec("fsspec"), "needs fsspec")
-    def test_a_store_behind_a_scheme(self) -> None:
+    def test_a_store_at_a_url(self) -> None:
         import fsspec
 
         files = fsspec.filesystem("memory")

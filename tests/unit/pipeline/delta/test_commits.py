@@ -121,7 +121,7 @@ class TestFence(SynchronousTestCase):
         Run(self.path, brokers=("b", "c"))
         self.assertRaises(Fenced, killed.land, 0, rows(0, 10))
 
-    def test_other_brokers_land_beside_it(self) -> None:
+    def test_other_brokers_land_alongside(self) -> None:
         run = Run(self.path)
         other = Run(self.path, "other", ("b",))
         self.assertTrue(run.land(0, rows(0, 10)))

@@ -121,7 +121,7 @@ class DifferentTests(AuditCase):
         self.assertTrue(result.damaged[0].everywhere)
         self.assertIn("all copies", str(result.damaged[0]))
         self.assertEqual(result.identical_up_to, victim.physical_offset)
-        self.assertIn("not sound", result.verdict)
+        self.assertIn("not intact", result.verdict)
         self.assertTrue(self.audit(check_crc=False).identical)
 
     def test_a_lost_message_of_a_queue_is_a_gap(self) -> None:
@@ -171,7 +171,7 @@ class ExtentTests(AuditCase):
         )
         self.assertEqual((found.begin, found.end), (first.physical_offset, self.end))
 
-    def test_a_copy_that_begins_later_is_told_and_no_difference(self) -> None:
+    def test_a_copy_that_begins_later_is_noted_and_no_difference(self) -> None:
         (self.master / "commitlog" / file_name(0)).unlink()
         for stores in ((self.master, self.slave), (self.slave, self.master)):
             result = self.audit(*stores)
@@ -189,7 +189,7 @@ class ExtentTests(AuditCase):
         (bad,) = self.audit().damaged
         self.assertEqual((bad.copy, bad.begin), (str(self.slave), victim.physical_offset))
 
-    def test_a_torn_tail_is_told_with_its_bytes(self) -> None:
+    def test_a_torn_tail_is_reported_with_its_bytes(self) -> None:
         first = self.records[-1]
         self.cut(self.slave, first.physical_offset + 70)
         result = self.audit(allow_lag=True)

@@ -106,7 +106,7 @@ class WalkTests(CopiesTestCase):
         self.assertEqual([(step.begin, step.end) for step in bad], [(blank.begin, blank.end)])
         self.assertIn("blank of", bad[0].reason)
 
-    def test_a_hole_of_zeros_is_told_from_damage(self) -> None:
+    def test_a_hole_of_zeros_is_distinguished_from_damage(self) -> None:
         first, behind = self.records[3], self.records[6]
         patch(self.master, first.physical_offset, bytes(behind.physical_offset - first.physical_offset))
         hole = [step for step in self.steps(self.master, 0, self.end) if step.filler is Filler.EMPTY]
@@ -212,7 +212,7 @@ class CompareTests(CopiesTestCase):
             [(first.physical_offset, "nothing is written here")],
         )
 
-    def test_another_history_is_told_from_damage(self) -> None:
+    def test_another_history_is_distinguished_from_damage(self) -> None:
         other = write_store(self.folder / "other", COUNT, seed=2)
         fork = next(
             r for r in self.records if r.physical_offset > FILE_SIZE and r.physical_offset % FILE_SIZE == 0
@@ -228,7 +228,7 @@ class CompareTests(CopiesTestCase):
         self.assertIn(Kind.REPLACED, kinds)
         self.assertNotIn(Kind.DAMAGED, kinds)
 
-    def test_bytes_behind_a_blank_are_no_difference_of_records(self) -> None:
+    def test_bytes_after_a_blank_are_no_difference_of_records(self) -> None:
         with closing(log_bytes(self.master)[0]) as log:
             blank = next(step for step in walk_range(log, 0, self.end) if step.filler is Filler.BLANK)
         patch(self.slave, blank.begin + 8, b"\1")

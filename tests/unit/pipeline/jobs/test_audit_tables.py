@@ -82,7 +82,7 @@ class SameTests(TableCase):
             pq.write_table(some, folder / "part.parquet", row_group_size=5)
         self.assertTrue(self.audit().identical)
 
-    def test_a_table_that_begins_later_is_told_and_one_that_ends_earlier_lags(self) -> None:
+    def test_a_table_that_begins_later_is_reported_and_one_that_ends_earlier_lags(self) -> None:
         self.land(lambda rows: rows.slice(10, COUNT - 30))
         result = self.audit()
         begin, end = self.places(*self.records[COUNT - 20 :])
@@ -118,7 +118,7 @@ class DifferentTests(TableCase):
         (found,) = self.audit().differences
         self.assertEqual((found.kind, found.begin), (Kind.EXTRA, self.records[5].physical_offset + 1))
 
-    def test_rows_behind_the_stores_end_are_extra(self) -> None:
+    def test_rows_after_the_stores_end_are_extra(self) -> None:
         more = self.folder / "more" / "broker-a"
         records = write_store(more, COUNT + 10)
         self.land(store=more)
@@ -155,7 +155,7 @@ class WrongInputTests(TableCase):
         with self.assertRaisesRegex(WrongSchema, "physical_offset"):
             self.audit()
 
-    def test_of_several_brokers_one_must_be_told(self) -> None:
+    def test_of_several_brokers_one_must_be_named(self) -> None:
         other = self.folder / "broker-b"
         write_store(other, 20, seed=5)
         self.land()

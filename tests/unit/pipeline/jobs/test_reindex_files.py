@@ -177,7 +177,7 @@ class TargetTests(ReindexCase):
     def store(self) -> Path:
         return Path(shutil.copytree(GOLDEN / "master", self.folder / "store"))
 
-    def test_existing_files_are_never_touched_unless_told(self) -> None:
+    def test_existing_files_are_never_touched_unless_asked_to(self) -> None:
         store = self.store()
         before = files_of(store)
         with self.assertRaisesRegex(PipelineError, "consumequeue exists"):
@@ -193,7 +193,7 @@ class TargetTests(ReindexCase):
         self.assert_same(store, GOLDEN / "master")
         self.assertEqual((self.leavings(), list(store.glob("spool"))), ([], []))
 
-    def test_what_is_there_is_replaced_when_told(self) -> None:
+    def test_what_is_there_is_replaced_when_asked_to(self) -> None:
         store = self.store()
         (store / "consumequeue" / "TopicA" / "0" / "00000000000000000000").write_bytes(b"\1" * 2000)
         (store / "consumequeue" / "Gone" / "0").mkdir(parents=True)
@@ -232,7 +232,7 @@ class TargetTests(ReindexCase):
         self.rebuilt(store, self.target)
         self.assertFalse((self.target / "consumequeue" / "TopicA" / "0").exists())
 
-    def test_a_target_that_cannot_be_made_is_told(self) -> None:
+    def test_a_target_that_cannot_be_made_is_reported(self) -> None:
         (self.folder / "file").touch()
         with self.assertRaisesRegex(PipelineError, "file/target.reindex can't be made"):
             self.rebuilt(GOLDEN / "master", self.folder / "file" / "target")

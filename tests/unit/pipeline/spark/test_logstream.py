@@ -216,7 +216,7 @@ class AppearanceTests(StreamCase):
         lossy = stream(self.folder / "broker-*", failOnDataLoss="false")
         self.assertEqual(lossy.latestOffset(place, ReadAllAvailable()), place)
 
-    def test_a_log_cut_back_is_told_and_no_part_counts_as_whole(self) -> None:
+    def test_a_log_cut_back_is_reported_and_no_part_counts_as_whole(self) -> None:
         log = self.log
         log.append(100)
         place = {"broker-a": log.end}

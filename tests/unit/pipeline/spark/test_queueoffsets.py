@@ -60,7 +60,7 @@ class PackedTest(TestCase):
         self.assertEqual(packed(self.ranges(0, 0)), [])
         self.assertEqual(packed([], 8), [])
 
-    def test_every_offset_once_in_at_least_so_many_tasks(self) -> None:
+    def test_every_offset_once_in_at_least_the_tasks_asked_for(self) -> None:
         dice = random.Random(7)
         for _ in range(200):
             ranges = self.ranges(*(dice.randrange(0, 60) for _ in range(dice.randrange(1, 9))))
@@ -96,7 +96,7 @@ class OptionsTest(TestCase):
         for given, told in (
             ({"readFrom": "slaves"}, "readFrom='slaves' must be slave or master or auto"),
             ({"accessKey": "me"}, "secretKey is missing"),
-            ({"tls": "false", "tlsKey": "k"}, "tlsKey is given and tls=false"),
+            ({"tls": "false", "tlsKey": "k"}, "tlsKey and tls=false contradict each other"),
             ({"topicPattern": "x"}, "did you mean topicsPattern"),
             ({"namesrvAddr": ""}, "namesrvAddr is missing"),
         ):

@@ -20,7 +20,7 @@ class OptionsTests(unittest.TestCase):
         with self.assertRaisesRegex(BadOption, text):
             read()
 
-    def test_an_unknown_name_is_told_with_the_nearest_one(self) -> None:
+    def test_an_unknown_name_is_reported_with_the_nearest_one(self) -> None:
         self.refused(
             "maxbytespertriger.*did you mean maxBytesPerTrigger", lambda: options(maxbytespertriger="1")
         )

@@ -1,0 +1,72 @@
+"""What a change of a broker is about, as it is now: for the audit's before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hatwisted.acl.account import ACCESS_KEY, SECRET_KEY
+from hatwisted.acl.aclfile import ACCOUNTS, ADDRESSES
+from hatwisted.acl.aclfiles import AclFiles
+from hatwisted.acl.audittrail import State
+from hatwisted.broker.tables import BrokerTables
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.wire import fastjson
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+
+def audited_states(
+    tables: BrokerTables, live: LiveConfig[BrokerConfig], acl: AclFiles | None
+) -> Mapping[int, State]:
+    """Request code -> its state.
+
+    - tables: topics, groups, progress
+    - live: the configuration
+    - acl: the accounts, of which secrets aren't shown; None: there are none
+    """
+
+    def topic(request: RemotingCommand) -> object:
+        return tables.topics.get(request.ext.get("topic", ""))
+
+    def changed_group(request: RemotingCommand) -> object:
+        body = fastjson.loads(request.body)
+        return tables.groups.get(str(body.get("groupName"))) if isinstance(body, dict) else None
+
+    def deleted_group(request: RemotingCommand) -> object:
+        return tables.groups.get(request.ext.get("groupName", ""))
+
+    def progress(group_field: str) -> State:
+        def of_group(request: RemotingCommand) -> object:
+            group, topic = request.ext.get(group_field, ""), request.ext.get("topic", "").strip()
+            topics = [topic] if topic else tables.offsets.topics_by_group().get(group, [])
+            return {name: tables.offsets.queues(group, name) for name in topics}
+
+        return of_group
+
+    def account(request: RemotingCommand) -> object:
+        key = request.ext.get(ACCESS_KEY)
+        found = (entry for entry in _entries(acl) if str(entry.get(ACCESS_KEY)) == key)
+        return next(({name: entry[name] for name in entry if name != SECRET_KEY} for entry in found), None)
+
+    def addresses(_request: RemotingCommand) -> object:
+        return {} if acl is None else {name: each.get(ADDRESSES) for name, each in acl.documents.items()}
+
+    return {
+        RequestCode.UPDATE_AND_CREATE_TOPIC: topic,
+        RequestCode.DELETE_TOPIC_IN_BROKER: topic,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: changed_group,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: deleted_group,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: progress("group"),
+        RequestCode.CLONE_GROUP_OFFSET: progress("destGroup"),
+        RequestCode.UPDATE_BROKER_CONFIG: lambda request: live.asked(request.body),
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: account,
+        RequestCode.DELETE_ACL_CONFIG: account,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: addresses,
+    }
+
+
+def _entries(acl: AclFiles | None) -> list[Mapping[str, Any]]:
+    documents = [] if acl is None else acl.documents.values()
+    return [entry for each in documents for entry in each.get(ACCOUNTS) or []]

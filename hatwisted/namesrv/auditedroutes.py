@@ -1,0 +1,45 @@
+"""What a change of a name server is about, as it is now: for the audit's before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hatwisted.acl.audittrail import State
+from hatwisted.config.live import LiveConfig
+from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv.kvconfig import KvConfig
+from hatwisted.namesrv.routeinfo import RouteTable
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
+
+
+def audited_states(
+    routes: RouteTable, settings: KvConfig, live: LiveConfig[NamesrvConfig]
+) -> Mapping[int, State]:
+    """Request code -> its state.
+
+    - routes: the brokers' registrations
+    - settings: the operators' key-value pairs
+    - live: the configuration
+    """
+
+    def setting(request: RemotingCommand) -> object:
+        return settings.get(request.ext.get("namespace", ""), request.ext.get("key", ""))
+
+    def route(request: RemotingCommand) -> object:
+        found = routes.route(request.ext.get("topic", ""))
+        return None if found is None else {queues.broker_name: queues for queues in found.queue_datas}
+
+    def permissions(request: RemotingCommand) -> object:
+        """Permission -> how many of the group's topics have it."""
+        return routes.permissions(request.ext.get("brokerName", ""))
+
+    return {
+        RequestCode.PUT_KV_CONFIG: setting,
+        RequestCode.DELETE_KV_CONFIG: setting,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER: permissions,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER: permissions,
+        RequestCode.REGISTER_TOPIC_IN_NAMESRV: route,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV: route,
+        RequestCode.UPDATE_NAMESRV_CONFIG: lambda request: live.asked(request.body),
+    }

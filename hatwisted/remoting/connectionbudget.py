@@ -1,0 +1,45 @@
+"""How many connections a process may have open, over all its ports, and how many of them one address.
+
+Connections without an end take descriptors from the files of the store: so there are as many as the process's
+limit leaves room for beside them. One address gets half of them at most, so that no host locks all others out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+UNLIMITED: Final = 1 << 20
+"""Connections, where a process has descriptors enough."""
+
+
+class ConnectionBudget:
+    """One process's. Invariant: `open` is the sum over all addresses, at most `most`."""
+
+    def __init__(self, most: int = UNLIMITED) -> None:
+        self.most = most
+        """Connections of all ports together."""
+        self.open = 0
+        self._of_address: Counter[str] = Counter()
+
+    def take(self, address: str, most_of_address: int | None = None) -> str | None:
+        """Count a new connection; if there are too many already, say so and don't.
+
+        - address: the client's
+        - most_of_address: how many it may have; None: half of all
+        """
+        if self.open >= self.most:
+            return f"{self.most} connections are open on all ports"
+        most = self.most // 2 if most_of_address is None else most_of_address
+        if self._of_address.get(address, 0) >= most:
+            return f"its address has {most} connections open"
+        self._of_address[address] += 1
+        self.open += 1
+        return None
+
+    def give_back(self, address: str) -> None:
+        """One that was counted is gone."""
+        self.open -= 1
+        self._of_address[address] -= 1
+        if not self._of_address[address]:
+            del self._of_address[address]

@@ -1,0 +1,54 @@
+"""Mistakes in what brokers tell each other of tables: topics, and the progress of groups."""
+
+from __future__ import annotations
+
+from hatwisted.broker.consumer.consumeroffset import Accepts, ConsumerOffsetTable, Progress
+from hatwisted.broker.consumer.staleoffsets import StaleOffsets
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.sim.plantedbug import Bug
+from hatwisted.sim.setup import DRIFT
+from hatwisted.wire.registration import TopicTable
+
+_replace = TopicConfigTable.replace
+
+
+def _replace_if_later(topics: TopicConfigTable, table: TopicTable) -> bool:
+    return table.data_version.timestamp > topics.version.timestamp and _replace(topics, table)
+
+
+def _overwrite(offsets: ConsumerOffsetTable, theirs: Progress, _accepts: Accepts | None = None) -> None:
+    offsets._offsets.update({key: dict(row) for key, row in theirs.offset_table.items()})
+    offsets._change()
+
+
+def _believe_all(_stale: StaleOffsets, *, complete: bool) -> None:
+    return None
+
+
+TABLE_BUGS: dict[str, Bug] = {
+    "latest-by-clock": Bug(
+        "a slave takes its master's topics if they are dated later than its own, each by its broker's clock",
+        TopicConfigTable,
+        "replace",
+        _replace_if_later,
+        ("promote", "kill"),
+        conf={"drift": DRIFT, "tables": True},
+    ),
+    "progress-overwritten": Bug(
+        "progress that another broker tells of replaces one's own, whichever has come further",
+        ConsumerOffsetTable,
+        "join",
+        _overwrite,
+        ("power", "promote"),
+        conf={"consumers": True},
+    ),
+    "progress-kept": Bug(
+        "progress beyond the end of a queue that has lost its tail is kept",
+        StaleOffsets,
+        "begin",
+        _believe_all,
+        ("promote", "stall", "cut"),
+        conf={"consumers": True, "sync_master": False, "sync_flush": False, "copies": None, "pause": 0.15},
+    ),
+}
+"""By name."""

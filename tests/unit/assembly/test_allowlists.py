@@ -1,0 +1,206 @@
+"""Who may connect, who may change what, and the line that says who has: whole nodes in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.logger import formatEvent, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.acl.audittrail import MAX_STATE
+from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import ClientError
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.remoting import RemotingCommand
+from tests.support.memorynode import CLIENT_HOST, NAME_SERVER, MemoryNodes, Visitor
+from tests.unit.acl.files import ADMIN, SAMPLE, USER, request
+
+MASTER, OTHER = "10.0.0.1", "10.7.0.50"
+ADDRESS = f"{MASTER}:10911"
+TOPIC = {
+    "topic": "Orders",
+    "defaultTopic": "TBW102",
+    "readQueueNums": "4",
+    "writeQueueNums": "4",
+    "perm": "6",
+    "topicFilterType": "SINGLE_TAG",
+}
+
+
+class AllowListCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.lines: list[str] = []
+        globalLogPublisher.addObserver(self.note)
+        self.addCleanup(globalLogPublisher.removeObserver, self.note)
+
+    def note(self, event: Any) -> None:
+        self.lines.append(formatEvent(event))
+
+    def ask(
+        self,
+        code: int,
+        host: str = CLIENT_HOST,
+        to: str = ADDRESS,
+        account: Credentials | None = None,
+        body: bytes = b"",
+        **ext: str,
+    ) -> RemotingCommand:
+        client = RemotingClient(self.nodes.network.host(host), self.nodes.clock)
+        try:
+            return self.nodes.result(client.call(to, request(code, account, body, **ext), 5))
+        finally:
+            client.close()
+
+    def audited(self) -> list[tuple[str, dict[str, Any]]]:
+        """(event, what it says) of each line of the audit."""
+        found = [line.split(" ", 2) for line in self.lines if line.startswith("audit ")]
+        return [(event, json.loads(text)) for _, event, text in found]
+
+
+class ListenTests(AllowListCase):
+    def test_only_those_of_the_list_are_let_in(self) -> None:
+        self.nodes.start(MASTER, listen_allow_list="10.7.0.0/16;127.0.0.1")
+        self.nodes.start_name_server(listen_allow_list="10.7.0.0/16")
+        for address in (ADDRESS, f"{MASTER}:10909", NAME_SERVER):
+            with self.assertRaises(ClientError):
+                self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, to=address)
+            self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, OTHER, to=address)
+        refused = [line for line in self.lines if "listenAllowList doesn't have" in line]
+        self.assertEqual(len(refused), 3, refused)
+        self.assertIn(f"connection from {CLIENT_HOST} refused", refused[0])
+
+    def test_B183_the_ha_port_has_a_list_of_its_own(self) -> None:
+        node = self.nodes.start(MASTER, ha_allow_list=OTHER)
+        stranger = Visitor()
+        self.nodes.visit(f"{MASTER}:10912", stranger)
+        self.assertFalse(stranger.transport.connected)  # type: ignore[union-attr]
+        self.assertEqual((node.parts.ha.accepted_total, node.parts.ha.turned_away_total), (0, 1))
+        self.nodes.play_slave(OTHER, f"{MASTER}:10912", 0)
+        self.assertEqual(node.parts.ha.slave_hosts(), [OTHER])
+
+    def test_who_is_not_in_it_is_closed_before_a_byte_is_read(self) -> None:
+        node = self.nodes.start(MASTER, listen_allow_list="10.7.0.0/16")
+        stranger = Visitor()
+        self.nodes.visit(ADDRESS, stranger)
+        self.assertFalse(stranger.transport.connected)  # type: ignore[union-attr]
+        (factory,) = {each for each in node._factories if each.rejected_total}
+        self.assertEqual((factory.rejected_total, dict(factory.connections)), (1, {}))
+
+
+class AdministrationTests(AllowListCase):
+    def test_B180_unless_an_operator_says_otherwise_only_its_own_host_changes_a_broker(self) -> None:
+        self.nodes.start(MASTER, admin_allow_list=None)
+        self.nodes.network.names[MASTER] = MASTER
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC)
+        self.assertEqual(answer.code, ResponseCode.NO_PERMISSION)
+        self.assertIn("left to this host alone, not to 10.0.0.100", str(answer.remark))
+        self.assertIn("adminAllowList", str(answer.remark))
+        for code in (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.DELETE_EXPIRED_COMMITLOG):
+            self.assertEqual(self.ask(code).code, ResponseCode.NO_PERMISSION)
+        self.assertEqual(self.ask(RequestCode.GET_BROKER_CONFIG).code, ResponseCode.SUCCESS)
+        self.assertEqual(self.nodes.send(ADDRESS), ResponseCode.SUCCESS)
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, MASTER, **TOPIC)
+        self.assertEqual((answer.code, answer.remark), (ResponseCode.SUCCESS, None))
+
+    def test_the_list_says_from_where(self) -> None:
+        self.nodes.start(MASTER, admin_allow_list="10.7.0.0/16")
+        for host, code in ((OTHER, 0), (CLIENT_HOST, 16), (MASTER, 16)):
+            self.assertEqual(self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, host, **TOPIC).code, code, host)
+
+    def test_with_accounts_an_administrator_may_be_anywhere(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        acl = {"acl_enable": True, "acl_plain_file": str(file)}
+        self.nodes.start(MASTER, admin_allow_list=None, **acl)
+        self.assertEqual(self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, account=ADMIN, **TOPIC).code, 0)
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, account=USER, **TOPIC)
+        self.assertIn("Need admin permission", str(answer.remark))
+        ((event, said),) = self.audited()
+        self.assertEqual((event, said["by"]), ("topic.put", ADMIN.access_key))
+
+    def test_and_from_the_list_alone_if_there_is_one(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file), admin_allow_list="10.7.0.0/16")
+        topic = RequestCode.UPDATE_AND_CREATE_TOPIC
+        self.assertEqual(self.ask(topic, account=ADMIN, **TOPIC).code, ResponseCode.NO_PERMISSION)
+        self.assertEqual(self.ask(topic, OTHER, account=ADMIN, **TOPIC).code, ResponseCode.SUCCESS)
+
+    def test_a_name_server_too(self) -> None:
+        self.nodes.start_name_server(admin_allow_list=None)
+        put = {"namespace": "n", "key": "k", "value": "v"}
+        refused = self.ask(RequestCode.PUT_KV_CONFIG, to=NAME_SERVER, **put)
+        self.assertEqual(refused.code, ResponseCode.NO_PERMISSION)
+        here = NAME_SERVER.rpartition(":")[0]
+        self.assertEqual(self.ask(RequestCode.PUT_KV_CONFIG, here, NAME_SERVER, **put).code, 0)
+
+
+class AuditTests(AllowListCase):
+    def test_each_change_says_who_and_what_it_was_before_and_after(self) -> None:
+        self.nodes.start(MASTER, broker_config_path=str(self.nodes.folder / "broker.conf"))
+        self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC)
+        self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=48\ndeleteWhen=05\n")
+        group = json.dumps({"groupName": "billing", "retryMaxTimes": 3}).encode()
+        self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)
+        self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="billing")
+        self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
+        lines = self.audited()
+        self.assertEqual(
+            [event for event, _ in lines],
+            ["topic.put", "config.put", "group.put", "group.delete", "topic.delete"],
+        )
+        made, config, group_made, group_deleted, deleted = [said for _, said in lines]
+        self.assertEqual((made["by"], made["from"].partition(":")[0]), (None, CLIENT_HOST))
+        self.assertEqual(made["request"]["topic"], "Orders")
+        self.assertEqual((made["before"], made["after"]["writeQueueNums"]), (None, 4))
+        self.assertEqual((deleted["before"], deleted["after"]), (made["after"], None))
+        self.assertEqual(config["before"], {"fileReservedTime": "72", "deleteWhen": "04"})
+        self.assertEqual(config["after"], {"fileReservedTime": "48", "deleteWhen": "05"})
+        self.assertEqual((group_made["before"], group_made["after"]["retryMaxTimes"]), (None, 3))
+        self.assertEqual((group_deleted["before"]["retryMaxTimes"], group_deleted["after"]), (3, None))
+
+    def test_one_that_fails_says_how(self) -> None:
+        self.nodes.start(MASTER)
+        self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC | {"topic": "\x1b[31m\u2028red\x7f"})
+        self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"nonsense=1")
+        self.assertEqual(
+            [(event, said["failed"]) for event, said in self.audited()], [("topic.put", 1), ("config.put", 1)]
+        )
+        (line, _) = [line for line in self.lines if line.startswith("audit ")]
+        self.assertTrue(line.isascii() and line.isprintable(), line)
+
+    def test_secrets_are_not_in_it_and_it_has_an_end(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file))
+        entry = {"accessKey": "newcomer", "secretKey": "hush-hush", "topicPerms": ",".join(["T=PUB"] * 2000)}
+        self.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, account=ADMIN, **entry)
+        self.ask(RequestCode.DELETE_ACL_CONFIG, account=ADMIN, accessKey="newcomer")
+        self.assertEqual([event for event, _ in self.audited()], ["account.put", "account.delete"])
+        (put, deleted) = [line for line in self.lines if line.startswith("audit ")]
+        self.assertNotIn("hush-hush", "".join(self.lines))
+        self.assertNotIn(ADMIN.secret_key, "".join(self.lines))
+        self.assertLess(len(put), 3 * MAX_STATE + 1000)
+        self.assertIn("newcomer", deleted)
+
+    def test_a_name_servers_changes(self) -> None:
+        self.nodes.start_name_server()
+        self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
+        self.nodes.pass_time(1)
+        self.ask(RequestCode.PUT_KV_CONFIG, to=NAME_SERVER, namespace="n", key="k", value="v")
+        self.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, to=NAME_SERVER, brokerName="broker-a")
+        self.ask(RequestCode.UPDATE_NAMESRV_CONFIG, to=NAME_SERVER, body=b"orderMessageEnable=true")
+        self.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, to=NAME_SERVER, topic="TBW102")
+        (put, wiped, config, deleted) = self.audited()
+        self.assertEqual((put[0], put[1]["before"], put[1]["after"]), ("setting.put", None, "v"))
+        self.assertEqual(wiped[0], "route.read-only")
+        self.assertIn("6", wiped[1]["before"])
+        self.assertNotIn("6", wiped[1]["after"])
+        self.assertEqual(config[1]["after"], {"orderMessageEnable": "true"})
+        self.assertEqual((deleted[0], deleted[1]["after"]), ("route.delete", None))
