@@ -19,19 +19,12 @@ bring back what was cut, so it counts as unsynced by itself.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.queueentry import (
-    ENTRY_SIZE,
-    GAP_LIMIT,
-    PLACE,
-    blank_entry,
-    place,
-)
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, GAP_LIMIT, PLACE, blank_entry, first_reaching, place
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
@@ -137,8 +130,7 @@ class ConsumeQueue:
             else:
                 low = middle + 1
         entries = self._bytes(low * ENTRY_SIZE, high * ENTRY_SIZE) if low < high else b""
-        places = range(0, len(entries), ENTRY_SIZE)
-        return low + bisect_left(places, least, key=lambda at: place(entries[at : at + ENTRY_SIZE])[which])
+        return low + first_reaching(entries, which, least)
 
     # -- appending -------------------------------------------------------------------------------------------
 
