@@ -14,6 +14,7 @@ from hatwisted.acl.aclfiles import AclError, AclFiles
 from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
+from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
@@ -78,12 +79,13 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
 
     Raises SettingError.
     """
-    ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
     role = Role(config.broker_role, config.broker_id)
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
+    encryption = Encryption(config, parts, worker)
+    ports = BrokerPorts(config, parts.listening, encryption.port)
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
@@ -95,7 +97,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         live.on_change(lambda _: file.save())
         config_files.append(file)
     credentials = options.own_credentials(config, fs)
-    client = RemotingClient(parts.connecting, clock, credentials=credentials)
+    client = RemotingClient(encryption.connecting(config), clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)

@@ -78,7 +78,7 @@ class Operator:
     def _restart(self) -> None:
         now = self._group.clock.seconds()
         for name, machine in self._group.machines.items():
-            if machine.running or name in self._group.hands_off or name in self.refused:
+            if machine.process is not None or name in self._group.hands_off or name in self.refused:
                 continue
             due = self._due.setdefault(name, now + self._down_for.pop(name, 1.0))
             if now >= due:
