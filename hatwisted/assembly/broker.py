@@ -14,6 +14,7 @@ from hatwisted.acl.aclfiles import AclError, AclFiles
 from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
+from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
@@ -57,7 +58,7 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
@@ -78,22 +79,25 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
 
     Raises SettingError.
     """
-    ports = BrokerPorts(config, parts.listening)
     clock, fs = parts.clock, parts.file_system
     role = Role(config.broker_role, config.broker_id)
     identity = options.identity(config, parts.resolve)
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
+    encryption = Encryption(config, parts, worker)
+    ports = BrokerPorts(config, parts.listening, encryption.port)
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
+    config_files = []
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
         live.on_change(lambda _: file.save())
+        config_files.append(file)
     credentials = options.own_credentials(config, fs)
-    client = RemotingClient(parts.connecting, clock, credentials=credentials)
+    client = RemotingClient(encryption.connecting(config), clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
@@ -131,7 +135,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         GroupAdmin(tables.groups, tables.offsets, consumer_admin.stats, role, followers.confirmed),
         MessageQueryProcessor(clock, store),
         LogBytesProcessor(clock, ranges),
-        BrokerConfigProcessors(clock, live, partial(_check_config, role)),
+        BrokerConfigProcessors(clock, live, partial(written, config_files), partial(_check_config, role)),
     ):
         each.register_on(processors)
     acl = acl_files(config, parts, worker)

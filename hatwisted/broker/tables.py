@@ -21,7 +21,7 @@ from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, FilterOptions
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
-from hatwisted.store.disk.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher
+from hatwisted.store.disk.configfile import FLUSH_INTERVAL, ConfigFile, ConfigFlusher, written
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.wire.storenames import CONFIG_FOLDER
 
@@ -123,13 +123,9 @@ class BrokerTables:
             flusher.start()
             flusher.flush()
 
-    def saved(self) -> Deferred[str]:
-        """Fires when topics and groups, as they are now, are in their files, with ""; or with why they can't be
-        written. Never fails."""
-        written = gatherResults([file.flush() for file in self._new])
-        return written.addCallback(
-            lambda _: "; ".join(f"{file.path}: {file.problem}" for file in self._new if file.problem)
-        )
+    def saved(self) -> Deferred[str | None]:
+        """Fires when topics and groups, as they are now, are in their files: see `written`."""
+        return written(self._new)
 
     def stop(self) -> Deferred[None]:
         """Write what has changed; fires when it's on disk."""

@@ -6,18 +6,21 @@ that is allowed. What it doesn't ask for, while the server can be reached from e
 
 from __future__ import annotations
 
-from hatwisted.config.load import Source
+from hatwisted.config.load import C, Loaded, schema_fields
 from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.wire.networks import plain_address
 
 
-def missing_protection(source: Source) -> list[str]:
+def missing_protection(loaded: Loaded[C]) -> list[str]:
     """A line for each entry that asks for protection which isn't given."""
+    known = {field.encode_name for field in schema_fields(type(loaded.config))}
     return [
-        f"{source.where(key)}: {key}={entry.value}: {PROTECTION_KEYS[key].text}"
-        for key, entry in source.entries.items()
-        if key in PROTECTION_KEYS and entry.value.strip().lower() not in PROTECTION_KEYS[key].harmless
+        f"{loaded.source.where(key)}: {key}={entry.value}: {PROTECTION_KEYS[key].text}"
+        for key, entry in loaded.source.entries.items()
+        if key in PROTECTION_KEYS
+        and key not in known
+        and entry.value.strip().lower() not in PROTECTION_KEYS[key].harmless
     ]
 
 

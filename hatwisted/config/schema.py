@@ -16,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 
+from hatwisted.config.tlskeys import TlsClientKeys, TlsKeys
 from hatwisted.config.values import (
     BYTES,
     COUNT,
@@ -77,7 +78,7 @@ LOG_FILE_SIZE = Whole(1024, unit="bytes")
 RECORD_OVERHEAD = 91 + 8
 
 
-class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BrokerConfig(TlsClientKeys, frozen=True, kw_only=True, rename="camel"):
     """A broker's effective configuration, master or slave."""
 
     # -- names and addresses
@@ -263,7 +264,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return [part.strip() for part in (self.namesrv_addr or "").split(";") if part.strip()]
 
 
-class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     """A name server's effective configuration."""
 
     bind_address: Name = "0.0.0.0"

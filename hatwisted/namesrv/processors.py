@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import UNSET
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from hatwisted.config.errors import ConfigError
@@ -37,6 +38,8 @@ from hatwisted.wire.requestheader import BadRequestField, parse_register_broker,
 FIXED_KEYS = frozenset(("kvConfigPath", "configStorePath"))
 """A client that could change these could have any file written (4.9.7 refuses them)."""
 
+_Answer = RemotingCommand | Deferred[RemotingCommand]
+
 
 class NameServerProcessors:
     """Answers what brokers, clients and operators ask.
@@ -45,22 +48,30 @@ class NameServerProcessors:
     - settings: the operators' key-value pairs
     - config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
       effect at once
+    - written: fires when both are in their files, with None, or with a remark about what isn't
     """
 
     _log = Logger()
 
-    def __init__(self, routes: RouteTable, settings: KvConfig, config: LiveConfig[NamesrvConfig]) -> None:
+    def __init__(
+        self,
+        routes: RouteTable,
+        settings: KvConfig,
+        config: LiveConfig[NamesrvConfig],
+        written: Callable[[], Deferred[str | None]],
+    ) -> None:
         self._routes = routes
         self._settings = settings
         self._config = config
+        self._written = written
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
         for code, handler in _HANDLERS.items():
             table.register(code, self._guarded(handler))
 
-    def _guarded(self, handler: _Handler) -> Callable[[RemotingConnection, RemotingCommand], RemotingCommand]:
-        def answer(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def _guarded(self, handler: _Handler) -> Callable[[RemotingConnection, RemotingCommand], _Answer]:
+        def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
             try:
                 return handler(self, connection, request)
             except (BadRequestField, BadRegistration, TooManySettings, ConfigError) as error:
@@ -200,10 +211,14 @@ class NameServerProcessors:
         )
         return response(request)
 
-    def put_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def put_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         ext = request.ext
         self._settings.put(text_field(ext, "namespace"), text_field(ext, "key"), text_field(ext, "value"))
-        return response(request)
+        return self._confirmed(request)
+
+    def _confirmed(self, request: RemotingCommand) -> Deferred[RemotingCommand]:
+        """The answer to a change, once it outlives this process."""
+        return self._written().addCallback(lambda remark: response(request, remark=remark))
 
     def get_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         namespace, key = text_field(request.ext, "namespace"), text_field(request.ext, "key")
@@ -213,9 +228,9 @@ class NameServerProcessors:
             return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
         return response(request, ext={"value": value})
 
-    def delete_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def delete_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         self._settings.delete(text_field(request.ext, "namespace"), text_field(request.ext, "key"))
-        return response(request)
+        return self._confirmed(request)
 
     def settings_of_namespace(
         self, _connection: RemotingConnection, request: RemotingCommand
@@ -229,11 +244,13 @@ class NameServerProcessors:
     def show_config(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         return response(request, body=self._config.text())
 
-    def update_config(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def update_config(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         """All of the values or, when one is wrong, none."""
         changes = self._config.parse(request.body)
         if not FIXED_KEYS.isdisjoint(changes):
             return response(request, ResponseCode.NO_PERMISSION, "Can not update config path")
+        if any(key.startswith("tls.") for key in changes):
+            return response(request, ResponseCode.NO_PERMISSION, "Can not update TLS properties")
         ignored = self._config.update(changes)
         self._log.info(
             "{peer} changed the configuration: {changes}; without effect here: {ignored}",
@@ -241,7 +258,7 @@ class NameServerProcessors:
             changes=changes,
             ignored=", ".join(ignored) or "nothing",
         )
-        return response(request)
+        return self._confirmed(request)
 
 
 def _table(values: dict[str, str]) -> bytes:
@@ -255,7 +272,7 @@ def _topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
     return fastjson.dumps_compact(content)
 
 
-_Handler = Callable[[NameServerProcessors, RemotingConnection, RemotingCommand], RemotingCommand]
+_Handler = Callable[[NameServerProcessors, RemotingConnection, RemotingCommand], _Answer]
 
 _HANDLERS: dict[RequestCode, _Handler] = {
     RequestCode.PUT_KV_CONFIG: NameServerProcessors.put_setting,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from twisted.application.service import Service
@@ -23,7 +24,7 @@ from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
-from hatwisted.store.disk.configfile import ConfigFile
+from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.networks import allow_list
@@ -69,20 +70,21 @@ class NameServerService(Service):
         self.config = LiveConfig(config)
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
-        NameServerProcessors(self.routes, self.settings, self.config).register_on(self.table)
         self._worker = worker
         self._port = port
         self._entrance = Entrance(NAME_SERVER_CHANGES, allow_list(config.admin_allow_list), None, clock)
         options = _port_options(config)
         self._factory = RemotingServerFactory(self.table, clock, options=options, budget=port.budget)
         self._listening: IListeningPort | None = None
-        self._file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
-        self.settings.on_change(self._file.save)
-        self._config_file: ConfigFile | None = None
+        settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
+        self.settings.on_change(settings_file.save)
+        self._files = {settings_file: self.settings.decode}
         if config.config_store_path is not None:
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
             self.config.on_change(lambda _: file.save())
-            self._config_file = file
+            self._files[file] = self.config.take_file
+        saved = partial(written, tuple(self._files))
+        NameServerProcessors(self.routes, self.settings, self.config, saved).register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
     @property
@@ -101,9 +103,8 @@ class NameServerService(Service):
 
     def startService(self) -> None:
         super().startService()
-        self._file.load(self.settings.decode)
-        if self._config_file is not None:
-            self._config_file.load(self.config.take_file)
+        for file, decode in self._files.items():
+            file.load(decode)
         self.privilegedStartService()
         self._scan.start(EXPIRY_SCAN_INTERVAL)
         self._log.info("name server on {address}", address=self.address)
@@ -113,9 +114,7 @@ class NameServerService(Service):
         failed this ends what had been started by then."""
         super().stopService()
         self._scan.stop()
-        waits = [self._file.flush()]
-        if self._config_file is not None:
-            waits.append(self._config_file.flush())
+        waits = [file.flush() for file in self._files]
         if self._listening is not None:
             stopping = self._listening.stopListening()
             if stopping is not None:

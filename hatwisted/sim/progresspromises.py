@@ -65,6 +65,8 @@ class ProgressPromises:
 
     def check_alike(self) -> None:
         """Both have been linked for a while, and are well, and so are the groups."""
+        if not self._group.linked():  # a store that refuses to start as damaged
+            return
         master, slave = self._group.master, self._group.slave
         theirs, ours = (dict(_rows(self._offsets(name))) for name in (slave, master))
         self._compare(theirs, f"{slave}, the slave, knows", ours, f"{master} knows")

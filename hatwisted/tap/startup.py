@@ -95,7 +95,7 @@ def make_service(
         if options["print-config"]:
             sys.stdout.write(effective_text(loaded))
             raise SystemExit(0)
-        open_because = missing_protection(loaded.source)
+        open_because = missing_protection(loaded)
         if open_because and not options["allow-open"]:
             raise ConfigError(f"{open_because[0]}; remove it, or start with --allow-open")
         for warning in [*loaded.warnings, *open_because]:

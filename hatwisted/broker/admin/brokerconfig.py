@@ -1,9 +1,10 @@
 """UPDATE_BROKER_CONFIG 25 and GET_BROKER_CONFIG 26: the configuration, seen and changed while the broker runs.
 
-A change goes into the configuration file at once, the former content into `.bak` beside it; keys in `EFFECTIVE`
-hold from then on too, others from the next start. Refused, with the key's name and as a whole: values that the
-next start would refuse, names that aren't RocketMQ's, and `FIXED` keys, which say who this broker is and how its
-store is laid out. RocketMQ takes all of that in silence and then runs as something else, or not at all.
+A change goes into the configuration file at once, the former content into `.bak` beside it, and is answered when
+it's on the disk; keys in `EFFECTIVE` hold from then on too, others from the next start. Refused, with the key's
+name and as a whole: values that the next start would refuse, names that aren't RocketMQ's, and `FIXED` keys,
+which say who this broker is and how its store is laid out. RocketMQ takes all of that in silence and then runs as
+something else, or not at all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -19,6 +21,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY, schema_fields
 from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.tlskeys import TlsClientKeys
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -31,7 +34,7 @@ FIXED = frozenset(
     brokerConfigPath storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
     maxHashSlotNum maxIndexNum
     """.split()
-)
+) | {field.encode_name for field in schema_fields(TlsClientKeys)}
 """These change only by editing the file and restarting the broker."""
 
 EFFECTIVE = frozenset(
@@ -43,12 +46,15 @@ EFFECTIVE = frozenset(
 )
 """These take effect at once; see the LiveConfig's listeners."""
 
+Answer = RemotingCommand | Deferred[RemotingCommand]
+
 
 class BrokerConfigProcessors:
     """Answers 25 and 26.
 
     - clock: dates the answer
     - live: the configuration at present
+    - written: fires when its file has it, with None, or with a remark about why it hasn't
     - check: ConfigError if a broker of this role can't start with it
     """
 
@@ -58,10 +64,12 @@ class BrokerConfigProcessors:
         self,
         clock: IReactorTime,
         live: LiveConfig[BrokerConfig],
+        written: Callable[[], Deferred[str | None]] = lambda: succeed(None),
         check: Callable[[BrokerConfig], object] = lambda config: None,
     ) -> None:
         self._clock = clock
         self._live = live
+        self._written = written
         self._check = check
         self._known = {field.encode_name for field in schema_fields(BrokerConfig)}
         self._version = DataVersion(timestamp=self._now())
@@ -75,7 +83,7 @@ class BrokerConfigProcessors:
         ext = {"version": fastjson.dumps_compact(self._version).decode()}
         return response(request, ext=ext, body=self._live.text())
 
-    def update(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def update(self, connection: RemotingConnection, request: RemotingCommand) -> Answer:
         """All of the values or, when one is wrong, none."""
         try:
             changes = self._live.parse(request.body)
@@ -93,7 +101,7 @@ class BrokerConfigProcessors:
             later=", ".join(sorted(changes.keys() - EFFECTIVE - set(ignored))) or "nothing",
             ignored=", ".join(ignored) or "nothing",
         )
-        return response(request)
+        return self._written().addCallback(lambda remark: response(request, remark=remark))
 
     def _check_key(self, key: str) -> None:
         if key in FIXED:

@@ -85,7 +85,7 @@ class LogBytesProcessor:
     ) -> RemotingCommand | Deferred[RemotingCommand]:
         now = self._clock.seconds()
         if self._under_way >= MOST_AT_ONCE or self._paid_until > now + BURST:
-            remark = "as much of the log is being read for others as may be; ask again in a second"
+            remark = "the log is being read for others as fast as is allowed; ask again in a second"
             return response(request, ResponseCode.SYSTEM_BUSY, remark)
         self._paid_until = max(self._paid_until, now) + (span.end - span.begin) / RATE
         self._under_way += 1

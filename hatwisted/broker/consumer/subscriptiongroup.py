@@ -113,8 +113,8 @@ class SubscriptionGroupTable:
         if len(self._groups) >= MAX_GROUPS:
             if (left_out := self._full.admit("")) is not None:
                 self._log.warn(
-                    "{count} consumer groups are there: {group} isn't made on demand; delete some, or make it "
-                    "with updateSubGroup{more}",
+                    "there are {count} consumer groups already: {group} isn't created on demand; delete some, or "
+                    "create it with updateSubGroup{more}",
                     count=len(self._groups),
                     group=name,
                     more=more_like_it(left_out),

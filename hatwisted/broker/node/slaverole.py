@@ -10,6 +10,7 @@ from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.node.brokernode import NodeParts
 from hatwisted.broker.node.logaudit import LogAudit
 from hatwisted.broker.node.logrepair import LogRepair
+from hatwisted.broker.node.queuenumbers import QueueNumbers
 from hatwisted.broker.node.slavesync import SlaveSynchronizer, SyncOptions
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.send.sendback import refuse_send_back
@@ -61,9 +62,16 @@ class SlaveRole:
         self._stale = node.consumers.progress.stale
         self._last_run = node.last_run
         self.ha_client = ha_client
-        hold = TableHold(node.clock, node.store.log, node.store.flusher.flush_now, lambda: ha_client.agrees)
+        client, clock, store = node.client, node.clock, node.store
+
+        def make_hold() -> TableHold:
+            return TableHold(clock, store.log, store.flusher.flush_now, lambda: ha_client.agrees)
+
         self.synchronizer = SlaveSynchronizer(
-            node.client, node.clock, node.tables, sync, hold, lambda: logs_agree(ha_client)
+            client, clock, node.tables, sync, make_hold(), lambda: logs_agree(ha_client)
+        )
+        self._numbers = QueueNumbers(
+            client, clock, store, node.tables.topics, make_hold(), lambda: node.master.tables
         )
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         ha_client.on_fit(self._follow)
@@ -85,6 +93,7 @@ class SlaveRole:
         self._follow()
         self.ha_client.startService()
         self.synchronizer.start()
+        self._numbers.start()
         self._store.add_arrival_listener(self.synchronizer.arrived)
         self._look.start(MASTER_LOOK)
         self._runtime.add_source(self._audit.figures)
@@ -103,6 +112,7 @@ class SlaveRole:
         self._master.remove_listener(self._follow)
         self._store.remove_arrival_listener(self.synchronizer.arrived)
         self.synchronizer.stop()
+        self._numbers.stop()
         self._look.stop()
         self._audit.stop()
         self._runtime.remove_source(self._audit.figures)

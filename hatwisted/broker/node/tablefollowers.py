@@ -178,10 +178,9 @@ class TableFollowers:
         whoever made the change. Never fails."""
         copied = self.copied()
 
-        def saved(problem: str) -> Deferred[str | None]:
-            if not problem:
+        def saved(told: str | None) -> Deferred[str | None]:
+            if told is None:
                 return copied
-            told = f"done here, but not written to a file yet: {problem}"
             return copied.addCallback(lambda remark: told if remark is None else f"{told}; {remark}")
 
         return self._tables.saved().addCallback(saved)

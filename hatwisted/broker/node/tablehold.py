@@ -39,7 +39,7 @@ class TableHold:
         self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow, agrees: Callable[[], bool]
     ) -> None:
         self._log = log
-        self._agrees = agrees
+        self.agrees = agrees
         self._flush_now = flush_now
         self._end = 0
         self._waiting: Deferred[None] | None = None
@@ -68,7 +68,7 @@ class TableHold:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if not self._agrees():
+        if not self.agrees():
             self._timer.set(HOLD_LOOK)
         elif self._log.flushed_offset >= self._end:
             self._reached()

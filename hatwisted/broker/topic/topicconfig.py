@@ -176,7 +176,7 @@ class TopicConfigTable:
         if inherited is None:
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
         if len(self._topics) >= MAX_TOPICS:
-            remark = f"topic[{topic}] isn't made: the broker has {len(self._topics)} already"
+            remark = f"topic[{topic}] isn't created: the broker has {len(self._topics)} topics already"
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         self.put(inherited)
         return inherited

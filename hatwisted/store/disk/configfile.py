@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, DeferredList, gatherResults, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
@@ -156,6 +156,17 @@ class ConfigFile:
             if not failure.check(OSError, StoreError):
                 self._log.failure("{path} can't be encoded", failure, LogLevel.error, path=self.path)
             self._log.error("{path} was not written, will try again: {error}", path=self.path, error=reason)
+
+
+def written(files: Sequence[ConfigFile]) -> Deferred[str | None]:
+    """Fires when these have the present state of their tables: with None, or with a remark about those that can't
+    be written, for whoever made a change. Never fails."""
+
+    def told(_: object) -> str | None:
+        problems = "; ".join(f"{file.path}: {file.problem}" for file in files if file.problem)
+        return f"done here, but not written to a file yet: {problems}" if problems else None
+
+    return gatherResults([file.flush() for file in files]).addCallback(told)
 
 
 class ConfigFlusher:

@@ -255,10 +255,10 @@ class CommitLog:
             self._clear_failed_write()
 
     def _clear_failed_write(self) -> None:
-        """Zero what a failed write may have left after the end."""
-        at = self.max_offset
-        while at < self._dirty_end:
-            size = min(self._dirty_end, at - at % self.file_size + self.file_size) - at
+        """Zero what a failed write may have left after the end, in the files that are still there."""
+        at, end = self.max_offset, min(self._dirty_end, self._files.capacity_end)
+        while at < end:
+            size = min(end, at - at % self.file_size + self.file_size) - at
             self._files.write(at, (bytes(size),))
             at += size
         self._dirty_end = 0

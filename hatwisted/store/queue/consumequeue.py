@@ -220,6 +220,12 @@ class ConsumeQueue:
             self._bridge(first_index)
         return entries
 
+    def begin_at(self, index: int) -> None:
+        """Number the next message `index`: those before it aren't in this log. Only for a queue that has never
+        had one. Raises OSError."""
+        if not self.max_offset:
+            self._begin_at(index)
+
     def _begin_at(self, index: int) -> None:
         """There's no entry that matters: let the queue begin in mid-stream."""
         at = index * ENTRY_SIZE

@@ -67,6 +67,7 @@ SLAVE_ONLY = Counter(
         "checking the HA link": 1,
         "searching for a master": 1,
         "waiting for the log that the master's tables refer to": 1,
+        "asking for the numbers of queues": 1,
     }
 )
 OF_A_NAME_SERVER = Counter({"scanning for silent brokers": 1})

@@ -18,7 +18,7 @@ from tests.support.memorynode import MemoryNodes, MortalClock
 MASTER, SLAVE, SECOND = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 ADDRESS = f"{MASTER}:10911"
 WATCH_TABLES = 20044
-UPDATE_TOPIC, DELETE_TOPIC, UPDATE_GROUP, DELETE_GROUP = 17, 215, 200, 207
+UPDATE_TOPIC, DELETE_TOPIC, UPDATE_GROUP, DELETE_GROUP, UPDATE_CONFIG = 17, 215, 200, 207, 25
 TOPIC = {
     "defaultTopic": "TBW102",
     "readQueueNums": 4,
@@ -183,7 +183,9 @@ class MastersFileTests(SynchronousTestCase):
         self.nodes = MemoryNodes(self)
         self.disk = SlowDisk()
         self.master = self.nodes.start(
-            MASTER, self.nodes.parts(MASTER, make_worker=lambda name, threads: self.disk)
+            MASTER,
+            self.nodes.parts(MASTER, make_worker=lambda name, threads: self.disk),
+            broker_config_path=str(self.nodes.folder / "broker.conf"),
         )
         self.addCleanup(self.disk.work)
 
@@ -198,6 +200,7 @@ class MastersFileTests(SynchronousTestCase):
             (UPDATE_GROUP, group, {}),
             (DELETE_GROUP, b"", {"groupName": "g"}),
             (DELETE_TOPIC, b"", {"topic": "T"}),
+            (UPDATE_CONFIG, b"deleteWhen=05\n", {}),
         ):
             self.disk.waiting = []
             asked = self.ask(code, body, **ext)
@@ -218,3 +221,9 @@ class MastersFileTests(SynchronousTestCase):
         self.assertEqual(answer.code, 0)
         self.assertIn("done here, but not written to a file yet: ", answer.remark or "")
         self.assertIn("topics.json", answer.remark or "")
+        (self.nodes.folder / "broker.conf.tmp" / "in the way").mkdir(parents=True)
+        asked = self.ask(UPDATE_CONFIG, b"deleteWhen=05\n")
+        self.nodes.pass_time(1)
+        answer = self.successResultOf(asked)
+        self.assertEqual(answer.code, 0)
+        self.assertIn("broker.conf", answer.remark or "")

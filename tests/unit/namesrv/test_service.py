@@ -24,6 +24,7 @@ from hatwisted.wire.registration import (
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support import golden
 from tests.support.loopback import loopback
+from tests.support.manualworker import ManualWorker
 
 
 class ServiceCase(TestCase):
@@ -37,14 +38,14 @@ class ServiceCase(TestCase):
         self.config_path = str(folder / "namesrv.properties")
         self.start()
 
-    def start(self):
+    def start(self, worker=None):
         self.service = NameServerService(
             NamesrvConfig(
                 listen_port=0, kv_config_path=self.settings_path, config_store_path=self.config_path
             ),
             self.clock,
             PosixFileSystem(),
-            InlineWorker(),
+            InlineWorker() if worker is None else worker,
             NameServerPort(partial(loopback.listen, 0, interface="127.0.0.1")),
         )
         self.service.startService()
@@ -325,6 +326,30 @@ class TestOperators(ServiceCase):
         self.assertEqual(answer.code, 1)
         self.assertEqual((yield self.ask(319)).body, before)
         self.assertFalse(Path(self.config_path).exists())
+
+    @defer.inlineCallbacks
+    def test_a_change_is_answered_once_it_is_in_its_file(self):
+        worker = ManualWorker()
+        self.start(worker)
+        asked = self.ask(100, namespace="N", key="k", value="v")
+        yield self.ask(319)
+        for _ in range(2):  # what the change itself begins, and what its answer waits for
+            worker.fail(OSError("the disk is full"))
+        answer = yield asked
+        self.assertEqual(answer.code, 0)
+        told = f"done here, but not written to a file yet: {self.settings_path}: the disk is full"
+        self.assertEqual(answer.remark, told)
+        for code, body, ext in (
+            (100, b"", {"namespace": "N", "key": "k", "value": "v"}),
+            (102, b"", {"namespace": "N", "key": "k"}),
+            (318, b"orderMessageEnable=true\n", {}),
+        ):
+            asked = self.ask(code, body, **ext)
+            yield self.ask(319)
+            self.assertNoResult(asked)
+            worker.work()
+            answer = yield asked
+            self.assertEqual((answer.code, answer.remark), (0, None))
 
     @defer.inlineCallbacks
     def test_settings_survive_a_restart_and_reach_brokers(self):

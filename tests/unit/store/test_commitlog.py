@@ -1,6 +1,7 @@
 """Appending to the commit log: bytes, rolls, limits and what a failing disk leaves behind."""
 
 import errno
+from glob import glob
 
 from twisted.internet.task import Clock
 from twisted.logger import Logger, capturedLogs
@@ -381,6 +382,16 @@ class RawAppendTests(SynchronousTestCase):
         self.fs.full = False
         self.log.append_raw(4000, [b"b" * 200])
         self.assertEqual(self.log.read(4000, 96), b"b" * 96)
+
+    def test_a_failed_write_that_reached_into_the_next_file_is_no_hindrance_to_the_end(self) -> None:
+        self.log.append_raw(0, [b"a" * 100])
+        self.fs.broken = True
+        self.assertRaises(OSError, self.log.append_raw, 100, [b"b" * 2 * FILE_SIZE])
+        self.fs.broken = False
+        self.log.close()
+        (path,) = glob(self.folder + "/*")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), (b"a" * 100).ljust(FILE_SIZE, b"\0"))
 
     def test_B89_a_full_disk_between_two_files_of_one_append_is_got_over(self) -> None:
         self.log.append_raw(0, [b"a" * 100])

@@ -1,0 +1,72 @@
+"""Queues of which a slave has no message go on where they are on its master, when it is promoted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.config.schema import BrokerRole
+from hatwisted.wire.haframe import HaFirstSync
+from tests.support.memorynode import MemoryNodes
+
+MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
+ADDRESS = f"{MASTER}:10911"
+FILE_SIZE = 1 << 14
+SMALL = {"mapped_file_size_commit_log": FILE_SIZE, "max_message_size": FILE_SIZE // 4}
+AS_SLAVE = {
+    "broker_role": BrokerRole.SLAVE,
+    "broker_id": 1,
+    "ha_first_sync": HaFirstSync.LAST_FILE,
+    "ha_master_address": f"{MASTER}:10912",
+}
+
+
+class QueueNumberTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.master = self.nodes.start(MASTER, **SMALL)
+
+    def fill_a_file(self) -> None:
+        for _ in range(FILE_SIZE // 3000 + 1):
+            self.assertEqual(self.nodes.send(ADDRESS, bytes(3000), topic="Filler"), 0)
+
+    def send_quiet(self, count: int = 3) -> None:
+        for _ in range(count):
+            self.assertEqual(self.nodes.send(ADDRESS, topic="Quiet"), 0)
+
+    def promoted(self, slave: Any) -> Any:
+        """The slave, started again as the master, which has ended."""
+        self.nodes.stop(self.master)
+        self.nodes.stop(slave)
+        master = self.nodes.start(SLAVE, **SMALL)
+        self.assertGreater(master.parts.store.log.min_offset, 0)
+        return master
+
+    def next_number(self, node: Any) -> int:
+        self.assertEqual(self.nodes.send(f"{SLAVE}:10911", topic="Quiet"), 0)
+        offsets: tuple[int, int] = node.parts.store.queue_offsets("Quiet", 0)
+        return offsets[1] - 1
+
+    def test_a_promoted_slave_that_began_in_the_last_file_goes_on_with_the_numbers(self) -> None:
+        self.send_quiet()
+        self.fill_a_file()
+        slave = self.nodes.start(SLAVE, **SMALL | AS_SLAVE)
+        self.nodes.pass_time(8)
+        self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 3))
+        self.assertEqual(self.next_number(self.promoted(slave)), 3)
+
+    def test_numbers_are_taken_once_the_messages_that_they_count_have_come(self) -> None:
+        self.send_quiet()
+        self.fill_a_file()
+        slave = self.nodes.start(SLAVE, **SMALL | AS_SLAVE)
+        self.nodes.pass_time(1)
+        for end in self.nodes.network.transports:
+            if (end.getHost().host, end.getHost().port) == (MASTER, 10912):
+                end.stalled_until = self.nodes.clock.seconds() + 8
+        self.send_quiet(1)
+        self.nodes.pass_time(6)
+        self.assertEqual(slave.parts.store.queue_end("Quiet", 0), 0)
+        self.nodes.pass_time(4)
+        self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 4))
+        self.assertEqual(self.next_number(self.promoted(slave)), 4)
