@@ -36,7 +36,7 @@ def peer_names(address: object) -> tuple[str, str]:
 
 def certified_name(transport: object) -> str | None:
     """Whom a peer's certificate names, first of all; None if it showed none."""
-    shown = transport.getPeerCertificate() if ISSLTransport.providedBy(transport) else None
+    shown: Any = transport.getPeerCertificate() if ISSLTransport.providedBy(transport) else None
     return None if shown is None else next(iter(names_of(shown.to_cryptography())), None)
 
 
