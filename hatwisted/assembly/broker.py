@@ -15,6 +15,7 @@ from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
 from hatwisted.assembly.encryption import Encryption
+from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
@@ -102,7 +103,10 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
     registration.on_master(master.learn)
     group_transfer = GroupTransferService(clock, config.slave_wait / 1000)
-    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config, role))
+    link = LinkEncryption(config, parts, worker)
+    ha = HAService(
+        store.log, clock, link.port(ports.ha), group_transfer, options.master_settings(config, role)
+    )
     consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
@@ -175,6 +179,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         port_options=options.port_options(config),
         connections=parts.connections,
         ports=served,
+        link_connecting=link.connecting,
         release_ports=ports.release,
         workers=(worker, flush_worker),
     )
@@ -228,7 +233,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     link_parts = SlaveParts(
         log=node.store.log,
         clock=node.clock,
-        connecting=parts.connecting,
+        connecting=node.link_connecting,
         random=parts.random,
         master_address=master.dial,
         master_log=master_log,

@@ -247,6 +247,7 @@ def master_settings(config: BrokerConfig, role: Role) -> MasterSettings:
         in_sync_replicas=config.in_sync_replicas,
         min_in_sync_replicas=config.min_in_sync_replicas,
         first_sync=config.ha_first_sync,
+        identified=config.ha_tls_enable,
         allowed=allow_list(config.ha_allow_list),
         sockets=SocketSizes(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
     )

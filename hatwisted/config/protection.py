@@ -46,11 +46,11 @@ def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
 
 
 def _open_to_slaves(config: BrokerConfig) -> str | None:
-    if config.ha_allow_list is not None:
+    if config.ha_allow_list is not None or config.ha_tls_enable:
         return None
     return (
         f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a slave "
-        "is: set haAllowList"
+        "is: set haAllowList, or haTlsEnable"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import msgspec
 
-from hatwisted.config.tlskeys import TlsClientKeys, TlsKeys
+from hatwisted.config.tlskeys import LinkTlsKeys, TlsKeys
 from hatwisted.config.values import (
     BYTES,
     COUNT,
@@ -78,7 +78,7 @@ LOG_FILE_SIZE = Whole(1024, unit="bytes")
 RECORD_OVERHEAD = 91 + 8
 
 
-class BrokerConfig(TlsClientKeys, frozen=True, kw_only=True, rename="camel"):
+class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """A broker's effective configuration, master or slave."""
 
     # -- names and addresses

@@ -71,6 +71,12 @@ class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
     forbidden_table: dict[str, Any] | UnsetType = UNSET
     subscription_group_table: dict[str, GroupConfig] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a group under another name."""
+        for name, group in self.subscription_group_table.items():
+            if name != group.group_name:
+                raise ValueError(f"the group {group.group_name[:80]!r} stands under {name[:80]!r}")
+
 
 class SubscriptionGroupTable:
     """All groups' settings.

@@ -44,10 +44,6 @@ from hatwisted.wire.topics import (
     TRACE_TOPIC,
 )
 
-MAX_QUEUE_IDS = 1 << 16
-"""Queue ids are below this; no topic has as many queues, and progress kept under a wrong one would
-stay for ever."""
-
 MAX_TOPICS = 25_000
 """From so many on none is made by a send any more: with the groups' own topics a broker has no more than it can
 register. Operators may make more."""
