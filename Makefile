@@ -1,6 +1,6 @@
 # `make run` and `make test` are all a newcomer needs. Every target first installs what it needs into ./.venv.
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast soak mutants lint bench coverage docs dist clean
+.PHONY: help install run test test-fast soak mutants fuzz lint bench coverage docs dist clean
 # Two pips in one venv would trip over each other.
 .NOTPARALLEL:
 
@@ -24,6 +24,8 @@ help:
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
+	@echo 'make fuzz     inputs for every decoder, led by coverage, for MINUTES=10; TARGETS="json sql92", MERGE=1 to keep'
+	@echo '              what reaches something new in tests/fuzz/corpus'
 	@echo 'make soak     seeds of the simulation on all cores for MINUTES=10, or SEEDS=n of them from FIRST=0 on;'
 	@echo '              and docs/simulation.html, which shows one of them;'
 	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all): among it'
@@ -86,6 +88,13 @@ soak: $(TESTED)
 	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadscope $(PYTEST) \
 	  tests/unit tests/system/crash tests/system/test_deliberate_bugs.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py \
 	  tests/pipeline/spark/test_rocketmq_kill.py
+
+# Where atheris has no wheel (it has them for Linux), the unit layer's replay of the corpora is all there is.
+fuzz: $(TESTED) $(call extras,fuzz)
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) $(if $(MERGE),--merge) $(if $(TARGETS),--targets $(TARGETS))
+
+mutants: $(TESTED) $(call extras,mutants)
+	$(BIN)/python tools/mutants.py $(ROOMS) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 # A branch that changes something brings a news fragment; BASE is what it is compared with.
 BASE ?= main

@@ -105,7 +105,7 @@ def _read(document: Any) -> AclFile:
     for entry in _entries(document):
         account = parse_account(entry)
         if account.access_key in accounts:
-            raise ValueError(f"account {account.access_key} is there twice")
+            raise ValueError(f"account {account.access_key} is listed twice")
         accounts[account.access_key] = account
     return AclFile(tuple(accounts.values()), _addresses(document), _version(document), document)
 

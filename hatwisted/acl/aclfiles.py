@@ -120,7 +120,9 @@ class AclFiles:
         """Read them; blocks. Raises AclError."""
         stamps = self._stamps()
         if self._places.main not in stamps:
-            raise AclError(f"{self._places.main} isn't there: make it, with an account for an administrator")
+            raise AclError(
+                f"{self._places.main} doesn't exist: create it, with an account for an administrator"
+            )
         self._now = self._read(stamps)
         self._log.info(
             "{accounts} accounts in {files} files", accounts=len(self.accounts), files=len(self._now.files)
@@ -165,7 +167,7 @@ class AclFiles:
         def edit(now: _Read) -> tuple[str, dict[str, Any]]:
             known = path or self._places.main
             if known not in now.files:
-                raise AclError(f"{path} is none of the files with accounts: {', '.join(now.files)}")
+                raise AclError(f"{path} is not one of the files with accounts: {', '.join(now.files)}")
             return known, with_addresses(now.files[known].document, addresses)
 
         return self._change(edit)
@@ -211,7 +213,7 @@ class AclFiles:
         error = failure.getErrorMessage()
         if error != self._last_error:
             self._last_error = error
-            self._log.error("{error}; the accounts stay as they were until that is mended", error=error)
+            self._log.error("{error}; the accounts stay as they were until that is fixed", error=error)
 
     def _take(self, read: _Read) -> None:
         self._now = read

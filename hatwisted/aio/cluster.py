@@ -26,6 +26,7 @@ from hatwisted.clientcore.options import (
     ProducerOptions,
 )
 from hatwisted.clientcore.subscription import Sql
+from hatwisted.clientcore.tls import Tls
 from hatwisted.clientcore.transactions import Check
 
 
@@ -35,6 +36,7 @@ class Cluster:
     name_servers: "host:port", several separated by ";"
     client_id: unique among all clients ("host@pid#random" by default)
     credentials: the account that its requests are signed with, where brokers require one (aclEnable)
+    tls: how connections are encrypted; None: they aren't
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class Cluster:
         *,
         client_id: str | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        self.driver = AioDriver(credentials)
+        self.driver = AioDriver(credentials, tls)
         self._link = ClusterLink(self.driver, name_servers, client_id)
         self.session = self._link.session
 

@@ -8,26 +8,29 @@ from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hatwisted.aio.link import dial
+from hatwisted.aio.link import dialling
 from hatwisted.clientcore.calls import ChannelTable
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import Unsettled
 from hatwisted.clientcore.process import RANDOMNESS, LocalFile, process_name
 from hatwisted.clientcore.tasks import Task, Timer, Waiter, Work
+from hatwisted.clientcore.tls import Tls
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class AioDriver:
-    """Uses the loop that is running when it is first used. credentials: the account of its requests, if any."""
+    """Uses the loop that is running when it is first used. credentials: the account of its requests, if any;
+    tls: how its connections are encrypted, if they are."""
 
-    def __init__(self, credentials: Credentials | None = None) -> None:
+    def __init__(self, credentials: Credentials | None = None, tls: Tls | None = None) -> None:
         self.log = StandardLog("hatwisted.aio")
         self.randomness = RANDOMNESS
         self.process_name = process_name()
         self.file = LocalFile
+        dial = dialling(None if tls is None else tls.context())
         self._channels = ChannelTable(self.call_later, dial, self.log, credentials)
         # As Driver.
         self.call = self._channels.call

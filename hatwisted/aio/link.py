@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 
-from hatwisted.clientcore.calls import CONNECT_TIMEOUT, Channel
+from hatwisted.clientcore.calls import CONNECT_TIMEOUT, Channel, Dial
+from hatwisted.clientcore.tls import tls_problem
 
 
 class Link(asyncio.Protocol):
@@ -28,16 +30,21 @@ class Link(asyncio.Protocol):
         self._channel.disconnected(str(exc or "by the server"))
 
 
-def dial(channel: Channel, host: str, port: int) -> Callable[[], object]:
-    """As `clientcore.calls.Dial`, in the loop that runs."""
-    return asyncio.get_running_loop().create_task(_dial(channel, host, port)).cancel
+def dialling(context: ssl.SSLContext | None) -> Dial:
+    """As `clientcore.calls.Dial`, in the loop that runs. context: encrypts; None: connections are plain."""
+
+    def dial(channel: Channel, host: str, port: int) -> Callable[[], object]:
+        return asyncio.get_running_loop().create_task(_dial(channel, host, port, context)).cancel
+
+    return dial
 
 
-async def _dial(channel: Channel, host: str, port: int) -> None:
+async def _dial(channel: Channel, host: str, port: int, context: ssl.SSLContext | None) -> None:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            await asyncio.get_running_loop().create_connection(lambda: Link(channel), host, port)
-    except OSError as error:  # asyncio's TimeoutError is one
-        channel.not_connected(str(error.strerror or error or f"no answer in {CONNECT_TIMEOUT:g} s"))
+            await asyncio.get_running_loop().create_connection(lambda: Link(channel), host, port, ssl=context)
+    except OSError as error:  # asyncio's TimeoutError and those of TLS are some
+        reason = tls_problem(error) or error.strerror or str(error)
+        channel.not_connected(reason or f"no answer in {CONNECT_TIMEOUT:g} s")
     except UnicodeError:  # what the IDNA codec raises for an empty or overlong label
         channel.not_connected(f"{host!r} is not a host name")

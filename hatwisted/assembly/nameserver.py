@@ -20,10 +20,13 @@ from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.logger import Logger
 
+from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
 from hatwisted.config.errors import SettingError
+from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.tlskeys import TlsKeys
 from hatwisted.namesrv.service import DEFAULT_PORT, NameServerPort, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
 from hatwisted.wire.storenames import CONFIG_FOLDER
@@ -37,13 +40,15 @@ def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
 
 
 def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:
+    worker = parts.make_worker("namesrv", 1)
+    encryption = Encryption(config, parts, worker)
     return NameServerService(
         config,
         parts.clock,
         parts.file_system,
-        parts.make_worker("namesrv", 1),
+        worker,
         NameServerPort(
-            partial(parts.listening.listen, config.listen_port, interface=interface),
+            encryption.port(partial(parts.listening.listen, config.listen_port, interface=interface)),
             partial(parts.listening.release, config.listen_port, interface),
             parts.connections,
         ),
@@ -65,13 +70,17 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     the configured port is taken."""
     interface = interface_of(config.bind_address)
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
+    tls = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
     settings = NamesrvConfig(
         listen_port=port,
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
         listen_allow_list=config.listen_allow_list,
         admin_allow_list=config.admin_allow_list,
+        address_request_rate=config.address_request_rate,
+        address_byte_rate=config.address_byte_rate,
         max_connections_per_address=config.max_connections_per_address,
         server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
+        **tls,
     )
     everywhere = interface in ("", "::")
     # Others reach it by this host's address; its own master doesn't need to.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from hatwisted.config.errors import SettingError
@@ -10,9 +11,16 @@ from hatwisted.remoting.interfaces import IListening, Listen, PortUnavailable
 
 
 class BrokerPorts:
-    """A broker's ports: `remoting`, `vip` (listenPort - 2) and `ha` (listenPort + 1) open them."""
+    """A broker's ports: `remoting`, `vip` (listenPort - 2) and `ha` (listenPort + 1) open them.
 
-    def __init__(self, config: BrokerConfig, listening: IListening) -> None:
+    - config: the broker's
+    - listening: opens them
+    - encrypted: gives a port its TLS
+    """
+
+    def __init__(
+        self, config: BrokerConfig, listening: IListening, encrypted: Callable[[Listen], Listen]
+    ) -> None:
         self._listening = listening
         self._interface = interface_of(config.bind_address)
         self._roles = {config.listen_port: ""}
@@ -24,8 +32,8 @@ class BrokerPorts:
             backlog = config.server_socket_backlog
             return partial(listening.listen, port, backlog=backlog, interface=self._interface)
 
-        self.remoting = opener(config.listen_port)
-        self.vip = opener(config.vip_listen_port)
+        self.remoting = encrypted(opener(config.listen_port))
+        self.vip = encrypted(opener(config.vip_listen_port))
         self.ha = opener(config.ha_listen_port)
 
     def claim(self) -> None:

@@ -13,7 +13,6 @@ from hatwisted.blocking.cluster import Admin, Cluster, Producer
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore import api
 from hatwisted.clientcore.api import *  # noqa: F403
-from hatwisted.clientcore.tls import Tls
 
-__all__ = ["Admin", "Cluster", "ClusterSettings", "Producer", "Tls"]
+__all__ = ["Admin", "Cluster", "ClusterSettings", "Producer"]
 __all__ += api.__all__

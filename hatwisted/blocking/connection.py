@@ -30,6 +30,7 @@ from hatwisted.clientcore.errors import (
     ConnectFailed,
     ConnectionGone,
 )
+from hatwisted.clientcore.tls import tls_problem
 from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
 
 MAX_IN_FLIGHT: Final = 64
@@ -183,10 +184,7 @@ def _encrypted(connected: socket.socket, host: str, address: str, tls: ssl.SSLCo
         return tls.wrap_socket(connected, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         connected.close()
-        raise BadSetting(
-            f"{address}: its certificate isn't accepted ({error.verify_message}): name its "
-            "authority in the trust file, or relax verification (chain: any host name, none: any certificate)"
-        ) from None
+        raise BadSetting(f"{address}: {tls_problem(error)}") from None
     except OSError as error:
         connected.close()
         raise ConnectFailed(address, f"no TLS there: {_reason(error)}") from error

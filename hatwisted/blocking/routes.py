@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import succeeded
-from hatwisted.clientcore.answers import TopicList, decoded
+from hatwisted.clientcore.answers import TopicList, decoded, decoded_route
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, BrokerGone, NoNameServer, NoRoute
 from hatwisted.clientcore.rounds import Rounds
@@ -67,7 +67,7 @@ class Routes:
         known = []
         for address, answer in self._ask_all(request):
             if answer.code != ResponseCode.TOPIC_NOT_EXIST:
-                known.append(decoded(address, succeeded(address, answer, what), TopicRoute))
+                known.append(decoded_route(address, succeeded(address, answer, what)))
         return merged(known) if known else None
 
     def _names(self, code: int, *, required: bool) -> frozenset[str]:

@@ -11,8 +11,7 @@ API: whatever waits returns a Deferred, which `await` takes as well. No reactor 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -31,9 +30,11 @@ from hatwisted.clientcore.options import (
     ProducerOptions,
 )
 from hatwisted.clientcore.subscription import Sql
+from hatwisted.clientcore.tls import Tls
 from hatwisted.clientcore.transactions import Check
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.tls.tlsconnecting import encrypted
 
 
 class Cluster:
@@ -43,8 +44,8 @@ class Cluster:
     name_servers: "host:port", several separated by ";"
     client_id: unique among all clients ("host@pid#random" by default)
     connecting: makes the connections; given it, any clock will do for `reactor`
-    randomness: a seeded one makes runs that replay; the system's by default
     credentials: the account that its requests are signed for, where brokers ask (aclEnable)
+    tls: how connections are encrypted; None: they aren't
     """
 
     def __init__(
@@ -54,13 +55,30 @@ class Cluster:
         *,
         client_id: str | None = None,
         connecting: IConnecting | None = None,
-        randomness: Random | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        self.driver = TwistedDriver(
-            reactor, connecting or TcpConnecting(reactor), randomness=randomness, credentials=credentials
-        )
-        self._link = ClusterLink(self.driver, name_servers, client_id)
+        connecting = connecting or TcpConnecting(reactor)
+        if tls is not None:
+            connecting = encrypted(connecting, reactor, tls)
+        self._use(TwistedDriver(reactor, connecting, credentials=credentials), name_servers, client_id)
+
+    @classmethod
+    def on(
+        cls, driver: TwistedDriver, name_servers: str | Sequence[str], client_id: str | None = None
+    ) -> Self:
+        """For a program that makes its driver itself.
+
+        - driver: the clock, the connections, and what's left to chance: a seeded one makes runs that replay
+        - name_servers, client_id: as Cluster
+        """
+        made = cls.__new__(cls)
+        made._use(driver, name_servers, client_id)
+        return made
+
+    def _use(self, driver: TwistedDriver, name_servers: str | Sequence[str], client_id: str | None) -> None:
+        self.driver = driver
+        self._link = ClusterLink(driver, name_servers, client_id)
         self.session = self._link.session
 
     @property

@@ -8,16 +8,19 @@ missing; one that it always writes may not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from hatwisted.clientcore.errors import BadAnswer
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_key
-from hatwisted.wire.registration import BadRegistration, decode_body
+from hatwisted.wire.registration import BadRegistration, TopicRoute, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 
 T = TypeVar("T")
+
+MAX_ROUTE_QUEUES: Final = 1 << 18
+"""Queues of one topic, to read and to write, at all brokers: some 60 MB as objects."""
 
 
 class TopicList(msgspec.Struct, rename="camel"):
@@ -107,6 +110,19 @@ def decoded(address: str, answer: RemotingCommand, kind: type[T]) -> T:
         return decode_body(answer.body, kind)
     except BadRegistration as error:
         raise BadAnswer(f"{address}: unreadable answer, {error}") from None
+
+
+def decoded_route(address: str, answer: RemotingCommand) -> TopicRoute:
+    """The route in an answer. BadAnswer if it can't be one, or has more than MAX_ROUTE_QUEUES.
+
+    - address: who gave it, for the error
+    - answer: to a GET_ROUTEINFO_BY_TOPIC
+    """
+    route = decoded(address, answer, TopicRoute)
+    queues = sum(data.read_queue_nums + data.write_queue_nums for data in route.queue_datas)
+    if queues > MAX_ROUTE_QUEUES:
+        raise BadAnswer(f"{address}: a route of {queues} queues, at most {MAX_ROUTE_QUEUES} make sense")
+    return route
 
 
 def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:

@@ -32,6 +32,7 @@ from hatwisted.clientcore.message import Message, ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerKeywords, ProducerKeywords
 from hatwisted.clientcore.sending import SendResult, SendStatus
 from hatwisted.clientcore.subscription import Sql
+from hatwisted.clientcore.tls import Tls
 from hatwisted.clientcore.transactions import Check, LocalWork, TransactionState
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -74,6 +75,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "Sql",
+    "Tls",
     "TooManyCalls",
     "TransactionState",
     "UnreadableBody",

@@ -354,7 +354,7 @@ class ChannelTable:
         if self._closed:
             raise ConnectFailed(address, "this client is closed")
         if not isinstance(address, str):
-            raise BadSetting(f"an address is a text, not {address!r}")
+            raise BadSetting(f"an address is a string, not {address!r}")
         try:
             channel = self._channels[address] = Channel(self, address)
         except ValueError as error:

@@ -47,7 +47,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
         library = importlib.import_module(module)
     except (ImportError, ValueError):
         raise UnreadableBody(
-            f"the body is compressed by {name}; install {module or 'a later version'}"
+            f"the body is compressed with {name}; install {module or 'a later version'}"
         ) from None
     try:
         return _unpack(library, body, kind)

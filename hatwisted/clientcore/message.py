@@ -92,21 +92,21 @@ def checked_message(message: object) -> Message:
     if not isinstance(message, Message):
         raise BadMessage(f"a Message can be sent, not {type(message).__name__}")
     if not isinstance(message.properties, Mapping):
-        raise BadMessage(f"properties must be a mapping of texts to texts, not {message.properties!r}")
+        raise BadMessage(f"properties must be a mapping of strings to strings, not {message.properties!r}")
     for name, value in message.properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise BadMessage(f"properties must be a mapping of texts to texts, not {name!r} to {value!r}")
+            raise BadMessage(f"properties must be a mapping of strings to strings, not {name!r} to {value!r}")
     if isinstance(message.keys, str) or not isinstance(message.keys, Iterable):
-        raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+        raise BadMessage(f"keys must be a list of strings, not {message.keys!r}")
     for key in message.keys:
         if not isinstance(key, str):
-            raise BadMessage(f"keys must be a list of texts, not {message.keys!r}")
+            raise BadMessage(f"keys must be a list of strings, not {message.keys!r}")
     if not isinstance(message.tags, str):
-        raise BadMessage(f"tags must be a text, not {message.tags!r}")
+        raise BadMessage(f"tags must be a string, not {message.tags!r}")
     if message.order_key is not None and not isinstance(message.order_key, str):
-        raise BadMessage(f"an order key must be a text, not {message.order_key!r}")
+        raise BadMessage(f"an order key must be a string, not {message.order_key!r}")
     if not isinstance(message.delay_level, int) or message.delay_level < 0:
-        raise BadMessage(f"a delay level must be a number from 0 on, not {message.delay_level!r}")
+        raise BadMessage(f"a delay level must be a whole number of 0 or more, not {message.delay_level!r}")
     return message
 
 

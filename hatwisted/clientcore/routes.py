@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hatwisted.clientcore.address import parse_address
-from hatwisted.clientcore.answers import decoded
+from hatwisted.clientcore.answers import decoded_route
 from hatwisted.clientcore.driver import Driver
 from hatwisted.clientcore.errors import BadAnswer, BadSetting, CallFailed, NoNameServer, Refused
 from hatwisted.clientcore.tasks import Task, Waiter
@@ -102,7 +102,7 @@ class Routes:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise Refused.of(address, answer)
-        route = self._routes[topic] = decoded(address, answer, TopicRoute)
+        route = self._routes[topic] = decoded_route(address, answer)
         self.version += 1
         return route
 

@@ -67,5 +67,5 @@ def parse_subscription(topic: str, expression: str | Sql, version: int) -> Subsc
     if isinstance(expression, Sql):
         return Subscription(checked_topic(topic), expression.expression, SQL92, version)
     if not isinstance(expression, str):
-        raise BadSetting(f"topic {topic!r}: a subscription is a text or Sql(...), not {expression!r}")
+        raise BadSetting(f"topic {topic!r}: a subscription is a string or Sql(...), not {expression!r}")
     return Subscription(checked_topic(topic), expression.strip() or ALL_TAGS, TAG, version)

@@ -16,6 +16,11 @@ from hatwisted.clientcore.errors import BadSetting
 Verify = Literal["full", "chain", "none"]
 VERIFY: Final[tuple[Verify, ...]] = ("full", "chain", "none")
 
+VERIFY_ADVICE: Final = (
+    "name its authority in the trust file, or relax verification (chain: any host name, none: "
+    "any certificate)"
+)
+
 
 @dataclass(frozen=True)
 class Tls:
@@ -64,6 +69,13 @@ class Tls:
             raise BadSetting(
                 f"client certificate {where}: {_reason(error)}: give PEM files that belong together"
             ) from None
+
+
+def tls_problem(error: OSError) -> str | None:
+    """What a handshake failed of, and what to do; None if it's not a matter of TLS."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate isn't accepted ({error.verify_message}): {VERIFY_ADVICE}"
+    return f"no TLS there: {_reason(error)}" if isinstance(error, ssl.SSLError) else None
 
 
 def _reason(error: OSError) -> str:

@@ -29,7 +29,8 @@ from hatwisted.config.rocketmqkeys import (
     unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.config.values import Rule
+from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TLS_FILE, TlsKeys, tls_advice
+from hatwisted.config.values import Rule, Secret
 
 C = TypeVar("C", bound=msgspec.Struct)
 
@@ -45,18 +46,19 @@ PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
 
 
 class Source(NamedTuple):
-    """The effective text of every key that was given, and its origin. `name`: the file, or what stands for
-    it."""
+    """The effective text of every key that was given, and its origin. `name`: the file, or what stands for it;
+    `files`: key -> another file that its entry is in."""
 
     name: str
     entries: dict[str, Entry]
+    files: Mapping[str, str] = {}
 
     def where(self, key: str) -> str:
         """`file:line` of the entry, or what stands for it; the file alone if the key isn't there."""
         entry = self.entries.get(key)
         if entry is None:
             return self.name
-        return PLACES.get(entry.line) or f"{self.name}:{entry.line}"
+        return PLACES.get(entry.line) or f"{self.files.get(key, self.name)}:{entry.line}"
 
 
 class Loaded(NamedTuple, Generic[C]):
@@ -115,21 +117,36 @@ def load_namesrv_config(
 
 def read_source(path: str | None, overrides: Sequence[str]) -> Source:
     """The file's entries with the overrides on top."""
-    entries = {}
-    if path is not None:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
-        check_text(data, path)
-        entries = {entry.key: entry for entry in parse_properties(data, path)}
+    entries = {} if path is None else _file_entries(path)
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"{PLACES[OVERRIDE]} {text}: must be key=value")
         entries[key.strip()] = Entry(key.strip(), value.strip(), OVERRIDE)
-    return Source(path or "configuration", entries)
+    tls_file = _tls_file(entries.pop(FILE_KEY, None))
+    files: dict[str, str] = {}
+    for key, entry in _file_entries(tls_file).items() if tls_file else ():
+        # As in RocketMQ the file counts more; what's said on the command line is said to this server alone.
+        if key not in NOT_IN_FILE and (key not in entries or entries[key].line != OVERRIDE):
+            entries[key], files[key] = entry, str(tls_file)
+    return Source(path or "configuration", entries, files)
+
+
+def _file_entries(path: str) -> dict[str, Entry]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror or error}") from None
+    check_text(data, path)
+    return {entry.key: entry for entry in parse_properties(data, path)}
+
+
+def _tls_file(named: Entry | None) -> str | None:
+    """RocketMQ's file of TLS properties, if there is one."""
+    if named is not None:
+        return named.value.strip() or None
+    return TLS_FILE if os.path.exists(TLS_FILE) else None
 
 
 def effective_text(loaded: Loaded[C]) -> str:
@@ -157,7 +174,11 @@ def _load(
             unknown.append(entry)
     if unknown:
         warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))
-    return Loaded(schema(**values), warnings, source)
+    config = schema(**values)
+    if isinstance(config, TlsKeys):
+        for key, text in tls_advice(config).items():
+            warnings.append(f"{source.where(key)}: {key}={source.entries[key].value}: {text}")
+    return Loaded(config, warnings, source)
 
 
 def _rename_former_keys(source: Source) -> list[str]:
@@ -222,6 +243,8 @@ def _unknown_warning(unknown: Sequence[Entry], source: Source, known: Sequence[s
 def _line(field: FieldInfo, value: object) -> str:
     if value is None:
         return f"# {field.encode_name} is not set"
+    if isinstance(_rule(field), Secret):
+        return f"# {field.encode_name} is set, and not shown"
     if isinstance(value, Enum):
         value = value.value
     elif isinstance(value, bool):

@@ -48,7 +48,7 @@ UNUSED_BROKER_KEYS = frozenset(
     startAcceptSendRequestTimeStamp storePathDLedgerCommitLog storeReplyMessageEnable traceOn
     transferMsgByHeap
     transientStorePoolEnable transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage
-    useTLS waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue waitTimeMillsInSendQueue
+    waitTimeMillsInHeartbeatQueue waitTimeMillsInPullQueue waitTimeMillsInSendQueue
     waitTimeMillsInTransactionQueue warmMapedFileEnable writeBufferHighWaterMark writeBufferLowWaterMark
     """.split()
 )
@@ -79,9 +79,9 @@ class MissingProtection(NamedTuple):
 
 
 PROTECTION_KEYS = {
-    "useTLS": MissingProtection("connections are not encrypted"),
-    "tls.enable": MissingProtection("connections are not encrypted"),
-    "tls.server.mode": MissingProtection("connections are not encrypted", ("", "disabled", "permissive")),
+    "useTLS": MissingProtection(
+        "a name server calls nobody; its port is encrypted with tls.server.mode=enforcing"
+    ),
     "authenticationEnabled": MissingProtection(
         "not the accounts of 5.x, but those of aclEnable are understood"
     ),
@@ -89,8 +89,8 @@ PROTECTION_KEYS = {
         "not the accounts of 5.x, but those of aclEnable are understood"
     ),
 }
-"""They ask for protection that isn't implemented; `tls.` are RocketMQ's -D names, the last two 5.x's. See
-`protection`."""
+"""They ask for protection that isn't implemented, or not on this kind of server: the first is a broker's key, the
+last two are 5.x's. See `protection`."""
 
 
 class UnsupportedKey(NamedTuple):

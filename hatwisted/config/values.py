@@ -73,9 +73,10 @@ class Flag(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One member of an enumeration, by its value."""
+    """One member of an enumeration, by its value. `any_case`: the values are lower case, the text needn't be."""
 
     members: type[Enum]
+    any_case: bool = False
 
     @property
     def allowed(self) -> str:
@@ -83,7 +84,7 @@ class Choice(NamedTuple):
 
     def parse(self, text: str) -> Enum:
         try:
-            return self.members(text.strip())
+            return self.members(text.strip().lower() if self.any_case else text.strip())
         except ValueError:
             raise ValueError(f"can't be '{text}'") from None
 
@@ -97,6 +98,15 @@ class Text(NamedTuple):
         if not text:
             raise ValueError("can't be empty")
         return text
+
+
+class Secret(NamedTuple):
+    """Text that is never shown; an empty one means that the key isn't set."""
+
+    allowed: str = "some text, or nothing"
+
+    def parse(self, text: str) -> str | None:
+        return text or None
 
 
 class Checked(NamedTuple):

@@ -249,6 +249,8 @@ class NameServerProcessors:
         changes = self._config.parse(request.body)
         if not FIXED_KEYS.isdisjoint(changes):
             return response(request, ResponseCode.NO_PERMISSION, "Can not update config path")
+        if any(key.startswith("tls.") for key in changes):
+            return response(request, ResponseCode.NO_PERMISSION, "Can not update TLS properties")
         ignored = self._config.update(changes)
         self._log.info(
             "{peer} changed the configuration: {changes}; without effect here: {ignored}",

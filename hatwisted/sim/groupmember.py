@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.client import Cluster, ConsumeFrom, Consumer
+from hatwisted.client.driver import TwistedDriver
 from hatwisted.clientcore.errors import ClientError, Rejected
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.sim.consumption import Consumption
@@ -49,13 +50,8 @@ class GroupMember(Service):
         self._random: Random = parts.random
         self._topics = topics
         self._consumption = consumption
-        self._cluster = Cluster(
-            parts.clock,
-            name_server,
-            client_id=f"{name}@{parts.process_id()}",
-            connecting=parts.connecting,
-            randomness=parts.random,
-        )
+        driver = TwistedDriver(parts.clock, parts.connecting, randomness=parts.random)
+        self._cluster = Cluster.on(driver, name_server, f"{name}@{parts.process_id()}")
         self._again: IDelayedCall | None = None
         self._muted = False
 

@@ -25,6 +25,8 @@ TEXT: Final = "text"
 END: Final = "end"
 
 _SKIPPED: Final = re.compile(r"(?:[ \t\n\r\f]++|--[^\n\r]*+(?:\r\n|\n|\r)|/\*(?s:.*?)\*/)*+")
+_SKIPPED_IN_LAST_LINE: Final = re.compile(r"(?:[ \t\f]++|/\*(?s:.*?)\*/)*+")
+"""Without a look for line ends that can't be there: each would go through all that is left."""
 _WORD: Final = re.compile(
     r"""(?P<float> [0-9]+ \. [0-9]* (?:[eE][+-]?[0-9]+)?
                  | \. [0-9]+ (?:[eE][+-]?[0-9]+)?
@@ -57,10 +59,12 @@ class Lexer:
     def __init__(self, text: str) -> None:
         self.text = text
         self._position = 0
+        self._last_line = max(text.rfind("\n"), text.rfind("\r")) + 1
 
     def next(self) -> Word:
         """Raises Sql92Error where no word can begin."""
-        skipped = _SKIPPED.match(self.text, self._position)
+        pattern = _SKIPPED if self._position < self._last_line else _SKIPPED_IN_LAST_LINE
+        skipped = pattern.match(self.text, self._position)
         assert skipped is not None, "it also matches the empty string"
         position = skipped.end()
         if position == len(self.text):

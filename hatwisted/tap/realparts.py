@@ -14,7 +14,7 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.config.host import Host
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.tcp import TcpConnecting
-from hatwisted.store.disk.filesystem import PosixFileSystem
+from hatwisted.store.disk.filesystem import PRIVATE, PosixFileSystem
 from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
@@ -22,8 +22,8 @@ from hatwisted.tap.descriptors import connections_within, descriptor_limit, rais
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
-def real_parts(reactor: Any) -> Parts:
-    """Everything from `reactor` and the operating system."""
+def real_parts(reactor: Any, umask: int = PRIVATE) -> Parts:
+    """Everything from `reactor` and the operating system. umask: as of PosixFileSystem."""
 
     raise_descriptor_limit()
     descriptors = descriptor_limit()
@@ -34,7 +34,7 @@ def real_parts(reactor: Any) -> Parts:
     return Parts(
         clock=reactor,
         local_time=datetime.fromtimestamp,
-        file_system=PosixFileSystem(),
+        file_system=PosixFileSystem(umask),
         make_worker=make_worker,
         listening=ClaimedPorts(reactor),
         connecting=TcpConnecting(reactor),

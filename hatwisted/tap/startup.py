@@ -28,6 +28,7 @@ from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.realparts import real_parts
 
@@ -95,7 +96,7 @@ def make_service(
         if options["print-config"]:
             sys.stdout.write(effective_text(loaded))
             raise SystemExit(0)
-        open_because = missing_protection(loaded.source)
+        open_because = missing_protection(loaded)
         if open_because and not options["allow-open"]:
             raise ConfigError(f"{open_because[0]}; remove it, or start with --allow-open")
         for warning in [*loaded.warnings, *open_because]:
@@ -106,7 +107,7 @@ def make_service(
         from twisted.internet import reactor
 
         with _placed(loaded.source):
-            parts = real_parts(reactor)
+            parts = real_parts(reactor, _umask(options))
             service = StartupService(build(loaded.config, parts), terminal, parts.steady_time)
         log.info(
             "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
@@ -115,6 +116,12 @@ def make_service(
         )
         terminal.warn_once_started(open_to_strangers(loaded.config))
         return service
+
+
+def _umask(options: ServerOptions) -> int:
+    """What is kept from other users of the machine: everything, unless twistd was told otherwise (--umask)."""
+    given = None if options.parent is None else options.parent["umask"]
+    return PRIVATE if given is None else int(given)
 
 
 class StartupService(MultiService):

@@ -119,7 +119,7 @@ class CertificateFiles:
         error = failure.getErrorMessage()
         if error != self._last_error:
             self._last_error = error
-            self._log.error("{error}; the certificates stay as they were until that is mended", error=error)
+            self._log.error("{error}; the certificates stay as they were until that is fixed", error=error)
         self._warn()
 
     def _take(self, read: _Read) -> None:

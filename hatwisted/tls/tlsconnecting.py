@@ -30,16 +30,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.clientcore.errors import BadSetting
-from hatwisted.clientcore.tls import Tls
+from hatwisted.clientcore.tls import VERIFY_ADVICE, Tls
 from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.tls.certificates import CertificateError, PemFiles, read_material
 from hatwisted.tls.contexts import ContextSource, client_context
 from hatwisted.tls.tlslayer import Handshaking, TlsLayer, client_layer
-
-ADVICE = (
-    "name its authority in the trust file, or relax verification (chain: any host name, none: any "
-    "certificate)"
-)
 
 
 class TlsFailed(Exception):
@@ -110,7 +105,9 @@ def _host_check(host: str, verify: Callable[[SSL.Connection, str], object]) -> H
         try:
             verify(connection, host)
         except (VerificationError, NoIdentity):
-            raise TlsFailed(f"its certificate isn't accepted (it doesn't name {host}): {ADVICE}") from None
+            raise TlsFailed(
+                f"its certificate isn't accepted (it doesn't name {host}): {VERIFY_ADVICE}"
+            ) from None
 
     return check
 
@@ -181,7 +178,7 @@ class _Attempt(Factory):
 
     def _ended(self, reason: str, failure: Failure) -> None:
         refused = self._handshaking.problem is not None
-        self._end(Failure(TlsFailed(f"{reason}: {ADVICE}" if refused else f"no TLS there: {reason}")))
+        self._end(Failure(TlsFailed(f"{reason}: {VERIFY_ADVICE}" if refused else f"no TLS there: {reason}")))
 
     def _time_is_over(self) -> None:
         self._end(Failure(TlsFailed("no TLS there: the handshake takes too long")))

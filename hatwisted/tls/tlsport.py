@@ -7,7 +7,9 @@ The protocol exists from the beginning: it counts as a connection of the port be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
+from typing import Protocol as TypingProtocol
 
 from twisted.internet.interfaces import (
     IAddress,
@@ -29,6 +31,16 @@ TLS_RECORD: Final = 0x16
 """First byte of a ClientHello: a record of type handshake."""
 
 
+class Watched(TypingProtocol):
+    """Something that is looked at while it's in use."""
+
+    def start(self) -> None:
+        """It's in use."""
+
+    def stop(self) -> None:
+        """By one less."""
+
+
 @implementer(IProtocolFactory)
 class TlsServerFactory:
     """Puts TLS before the connections of another factory.
@@ -37,22 +49,34 @@ class TlsServerFactory:
     - context: for each new connection
     - clock: the reactor's
     - plain: serve plain connections, too
+    - watched: certificates that are looked at while the port is open
     """
 
     def __init__(
-        self, factory: IProtocolFactory, context: ContextSource, clock: IReactorTime, *, plain: bool
+        self,
+        factory: IProtocolFactory,
+        context: ContextSource,
+        clock: IReactorTime,
+        *,
+        plain: bool,
+        watched: Sequence[Watched] = (),
     ) -> None:
         self.plain = plain
         self.handshakes = Handshakes(clock)
         self.layer = server_layers(context, clock)
         self._factory = factory
+        self._watched = watched
 
     def doStart(self) -> None:
         """See IProtocolFactory."""
+        for each in self._watched:
+            each.start()
         self._factory.doStart()
 
     def doStop(self) -> None:
         """See IProtocolFactory."""
+        for each in self._watched:
+            each.stop()
         self.handshakes.stop()
         self._factory.doStop()
 

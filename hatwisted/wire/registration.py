@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -49,6 +49,14 @@ UNIT_SUBSCRIPTION: Final = 2
 """Bits of a topic's sysFlag."""
 
 
+MAX_QUEUE_IDS: Final = 1 << 16
+"""Queue ids are below this; no topic has as many queues at a broker, and progress kept under a wrong one would
+stay for ever."""
+
+QueueCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_QUEUE_IDS)]
+"""Clients make an object of each."""
+
+
 class BadRegistration(ValueError):
     """The peer's body isn't what its code says, or its checksum is wrong."""
 
@@ -72,11 +80,11 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attributes: dict[str, str] | UnsetType | None = UNSET
     order: bool = False
     perm: int = 6
-    read_queue_nums: int = 16
+    read_queue_nums: QueueCount = 16
     topic_filter_type: str = SINGLE_TAG
     topic_name: str
     topic_sys_flag: int = 0
-    write_queue_nums: int = 16
+    write_queue_nums: QueueCount = 16
 
 
 class TopicTable(msgspec.Struct, kw_only=True, rename="camel"):
@@ -84,6 +92,12 @@ class TopicTable(msgspec.Struct, kw_only=True, rename="camel"):
 
     data_version: DataVersion = DataVersion()
     topic_config_table: dict[str, TopicConfig] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: what goes by the one name would escape the limits of the other."""
+        for name, topic in self.topic_config_table.items():
+            if name != topic.topic_name:
+                raise ValueError(f"the topic {topic.topic_name[:80]!r} stands under {name[:80]!r}")
 
 
 class RegisterBody(msgspec.Struct, kw_only=True, rename="camel"):
@@ -112,9 +126,9 @@ class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     broker_name: str
     perm: int
-    read_queue_nums: int
+    read_queue_nums: QueueCount
     topic_sys_flag: int = 0
-    write_queue_nums: int
+    write_queue_nums: QueueCount
 
 
 class TopicRoute(msgspec.Struct, kw_only=True, rename="camel"):
@@ -244,6 +258,8 @@ def _parse_topic_line(line: bytes) -> TopicConfig:
     try:
         name, read, write, perm, filter_type, *_ = line.decode().split(" ", 5)
         numbers = int(read), int(write), int(perm)
+        if not 0 <= min(numbers) <= max(numbers) <= MAX_QUEUE_IDS:
+            raise ValueError
     except ValueError:
         raise BadRegistration(f"compressed body has the topic line {line[:80]!r}") from None
     return TopicConfig(

@@ -15,10 +15,9 @@ from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.broker.role import Role
-from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.registration import BadRegistration, decode_body
+from hatwisted.wire.registration import MAX_QUEUE_IDS, BadRegistration, decode_body
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, text_field
 

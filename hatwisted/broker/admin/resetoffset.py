@@ -75,7 +75,7 @@ class OffsetResets:
         self._clients = consumers.clients
         self._calls = calls
         self._broker_name = broker_name
-        self._steps = Steps(clock, "looking for the places that groups are to go to")
+        self._steps = Steps(clock, "finding the offsets that groups are reset to")
 
     def register_on(self, table: ProcessorTable) -> None:
         table.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, answer_in_steps(self._steps, self.reset))

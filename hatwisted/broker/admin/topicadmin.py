@@ -25,11 +25,12 @@ from hatwisted.broker.consumer.consumeroffset import SEPARATOR
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, name_problem
+from hatwisted.broker.topic.topicconfig import name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.registration import (
+    MAX_QUEUE_IDS,
     MULTI_TAG,
     PERM_INHERIT,
     PERM_READ,

@@ -186,7 +186,7 @@ class ClientTable:
             for group, data in zip(groups, beat.consumers, strict=True)
         )
         if joined and self._memberships + joined > MAX_MEMBERSHIPS:
-            raise BadClientData(f"clients are {self._memberships} times in groups already")
+            raise BadClientData(f"clients have {self._memberships} memberships in groups already")
         if topics > 0 and self._subscriptions + topics > MAX_SUBSCRIPTIONS:
             raise BadClientData(f"consumer groups have {self._subscriptions} subscriptions already")
 

@@ -20,7 +20,7 @@ from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, Subscr
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
-from hatwisted.broker.topic.topicconfig import MAX_QUEUE_IDS, TopicConfigTable, name_problem
+from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.timing.periodic import PeriodicCall
@@ -28,7 +28,7 @@ from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.consumerdata import TAG
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH
-from hatwisted.wire.registration import UNIT_SUBSCRIPTION
+from hatwisted.wire.registration import MAX_QUEUE_IDS, UNIT_SUBSCRIPTION
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
 from hatwisted.wire.topics import RETRY_PREFIX

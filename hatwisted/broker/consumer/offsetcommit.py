@@ -87,7 +87,7 @@ class OffsetCommits:
         - offset: queue offset of the next message
         """
         key = (group, topic, queue_id)
-        if self.stale.standing(group, topic, queue_id, offset) is not None:
+        if self.stale.standing(group, topic, queue_id, offset, connection) is not None:
             return False
         known = self._offsets.query(group, topic, queue_id)
         member = self._is_member(connection, group)

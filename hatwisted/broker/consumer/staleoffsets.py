@@ -5,9 +5,11 @@ it was a slave that hadn't got all. The same offsets are then given to new messa
 was would skip these, silently, and RocketMQ's do. So at start
 
 - progress beyond its queue's end comes back to that end, as a reset, so that it counts on the other broker too;
-- a group with progress isn't believed an offset beyond the end that its queue had then, before it has pulled from
-  within: its pull is sent back to where it stands, its commit changes nothing, nor does a slave that remembers
-  it. It may get some messages twice.
+- no member of a group with progress is believed an offset beyond both the end that its queue had then and what the
+  group has committed since, before it has pulled from within: its pull is sent back to where the group stands, its
+  commit changes nothing, nor does a slave that remembers it. The group may get some messages twice. Whoever has
+  pulled from within speaks for itself alone: another member may have held the queue before, and its last words
+  come late.
 
 Nothing of this is done to a master that has come back with all that it had (store/lifecycle/lastrun.py): an offset
 beyond a queue's end at its start is then of a message put later, which the group has had from a slave. Groups
@@ -21,10 +23,11 @@ from collections.abc import Callable
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR, ConsumerOffsetTable
+from hatwisted.remoting.server import RemotingConnection
 
 
 class StaleOffsets:
-    """The groups of `offsets` that haven't shown yet that they mean this log. queue_end(topic, queue id): a
+    """Which members of the groups of `offsets` have shown that they mean this log. queue_end(topic, queue id): a
     queue's max offset."""
 
     _log = Logger()
@@ -34,6 +37,8 @@ class StaleOffsets:
         self._queue_end = queue_end
         self._ends: dict[str, dict[int, int]] = {}
         """Ends of queues at start, by topic@group and queue id: at most the rows that the table had then."""
+        self._meant: dict[RemotingConnection, set[tuple[str, int]]] = {}
+        """Of these queues, those that a member has pulled from within."""
 
     def begin(self, *, complete: bool) -> None:
         """This broker is the master from now on, with these queues. complete: nothing of them can be missing."""
@@ -61,21 +66,28 @@ class StaleOffsets:
     def end(self) -> None:
         """It is the master no longer, and believes what its clients say, as slaves do."""
         self._ends = {}
+        self._meant.clear()
 
-    def standing(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
+    def standing(
+        self, group: str, topic: str, queue_id: int, offset: int, member: RemotingConnection | None = None
+    ) -> int | None:
         """Where a group really stands if an offset can't be believed; None if it can.
 
         - group: which
         - topic, queue_id: of the queue
         - offset: where it says it is
+        - member: who says so; None: another broker
         """
         if not self._ends:
             return None
-        end = self._ends.get(f"{topic}{SEPARATOR}{group}", {}).get(queue_id)
+        row = f"{topic}{SEPARATOR}{group}"
+        end = self._ends.get(row, {}).get(queue_id)
         if end is None or offset <= end:
             return None
+        if member is not None and (row, queue_id) in self._meant.get(member, ()):
+            return None
         known = self._offsets.query(group, topic, queue_id)
-        return known if known is not None and known <= end else None
+        return None if known is None or offset <= known else known
 
     def believed(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Is what another broker says of a group about this broker's messages, those that are here already?
@@ -87,17 +99,23 @@ class StaleOffsets:
         within = 0 <= offset <= self._queue_end(topic, queue_id)
         return within and self.standing(group, topic, queue_id, offset) is None
 
-    def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> int | None:
-        """A group pulls: as `standing`, and once that can be believed, so is all that follows.
+    def pulled(
+        self, group: str, topic: str, queue_id: int, offset: int, member: RemotingConnection
+    ) -> int | None:
+        """A member pulls: as `standing`, and once that can be believed, so is all that it says later.
 
         - group: which
         - topic, queue_id: of the queue
         - offset: where it pulls
+        - member: who
         """
-        standing = self.standing(group, topic, queue_id, offset)
+        standing = self.standing(group, topic, queue_id, offset, member)
         if standing is None and self._ends:
-            key = f"{topic}{SEPARATOR}{group}"
-            row = self._ends.get(key)
-            if row is not None and row.pop(queue_id, None) is not None and not row:
-                del self._ends[key]
+            row = f"{topic}{SEPARATOR}{group}"
+            if queue_id in self._ends.get(row, ()):
+                self._meant.setdefault(member, set()).add((row, queue_id))
+                member.on_close(self._closed)
         return standing
+
+    def _closed(self, member: RemotingConnection) -> None:
+        self._meant.pop(member, None)

@@ -71,6 +71,12 @@ class GroupTable(msgspec.Struct, kw_only=True, rename="camel"):
     forbidden_table: dict[str, Any] | UnsetType = UNSET
     subscription_group_table: dict[str, GroupConfig] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a group under another name."""
+        for name, group in self.subscription_group_table.items():
+            if name != group.group_name:
+                raise ValueError(f"the group {group.group_name[:80]!r} stands under {name[:80]!r}")
+
 
 class SubscriptionGroupTable:
     """All groups' settings.
@@ -113,8 +119,8 @@ class SubscriptionGroupTable:
         if len(self._groups) >= MAX_GROUPS:
             if (left_out := self._full.admit("")) is not None:
                 self._log.warn(
-                    "{count} consumer groups are there: {group} isn't made on demand; delete some, or make it "
-                    "with updateSubGroup{more}",
+                    "there are {count} consumer groups already: {group} isn't created on demand; delete some, or "
+                    "create it with updateSubGroup{more}",
                     count=len(self._groups),
                     group=name,
                     more=more_like_it(left_out),

@@ -129,7 +129,9 @@ class PullProcessor:
         if isinstance(wanted, Refusal):
             return response(request, wanted.code, wanted.remark)
         offset = header.queue_offset
-        standing = self._progress.stale.pulled(header.consumer_group, header.topic, header.queue_id, offset)
+        standing = self._progress.stale.pulled(
+            header.consumer_group, header.topic, header.queue_id, offset, connection
+        )
         if standing is not None:
             return self._send_back(connection, request, header, standing)
         if (

@@ -44,10 +44,6 @@ from hatwisted.wire.topics import (
     TRACE_TOPIC,
 )
 
-MAX_QUEUE_IDS = 1 << 16
-"""Queue ids are below this; no topic has as many queues, and progress kept under a wrong one would
-stay for ever."""
-
 MAX_TOPICS = 25_000
 """From so many on none is made by a send any more: with the groups' own topics a broker has no more than it can
 register. Operators may make more."""
@@ -176,7 +172,7 @@ class TopicConfigTable:
         if inherited is None:
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
         if len(self._topics) >= MAX_TOPICS:
-            remark = f"topic[{topic}] isn't made: the broker has {len(self._topics)} already"
+            remark = f"topic[{topic}] isn't created: the broker has {len(self._topics)} topics already"
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
         self.put(inherited)
         return inherited

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
+from hatwisted.cli.cluster.clustertls import tls_options
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optionvalues import Size, size_text
 from hatwisted.cli.output import json_option
@@ -102,6 +103,7 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
     help="Have the slave overwrite its rotten records with the master's intact ones.",
 )
 @click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
+@tls_options
 @json_option
 def audit(
     master: str, slave: str, first: int | None, last: int | None, repair: bool, rate: int, as_json: bool

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
@@ -22,7 +22,7 @@ def cluster() -> None:
 
 
 @cluster.command("list")
-@namesrv_option
+@cluster_options
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
     """List all brokers, with the state that each reports.

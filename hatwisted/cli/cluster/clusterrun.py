@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import click
 
+from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.credentialfile import find_credentials
@@ -64,6 +65,11 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which cluster, and how to reach it."""
+    return namesrv_option(tls_options(command))
+
+
 Runner = Callable[[str, Work], int]
 
 
@@ -77,14 +83,16 @@ def run(namesrv: str, work: Work) -> int:
 
 
 def run_reactor(namesrv: str, work: Work) -> int:
-    """The Runner of a process that does nothing else: runs the reactor until the work is done."""
+    """The Runner of a process that does nothing else: runs the reactor until the work is done. How connections are
+    encrypted is the present command's."""
     from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
     reactor: Any = installed
     try:
         credentials = find_credentials(os.environ, Path.home())
-        cluster = Cluster(reactor, namesrv, credentials=credentials)
+        tls = tls_of(click.get_current_context())
+        cluster = Cluster(reactor, namesrv, credentials=credentials, tls=tls)
     except ValueError as error:
         raise CannotRun(str(error)) from error
     interrupt = Interrupt()

@@ -43,7 +43,8 @@ def _ask(context: click.Context, question: Callable[[Admin], Awaitable[Iterable[
 
     logging.disable()
     try:
-        run_reactor(context.params["namesrv"], work)
+        with context.scope(cleanup=False):
+            run_reactor(context.params["namesrv"], work)
     except Exception:
         return []
     return found

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
@@ -27,7 +27,7 @@ from hatwisted.wire.consumerdata import ALL_TAGS
 
 @click.command("consume")
 @click.argument("topic", shell_complete=completion.topics)
-@namesrv_option
+@cluster_options
 @click.option(
     "-g", "--group", default="hatwisted-cli", show_default=True, shell_complete=completion.groups,
     help="Consumer group.",

@@ -7,7 +7,7 @@ import sys
 import click
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
@@ -23,7 +23,7 @@ def group() -> None:
 
 
 @group.command("list")
-@namesrv_option
+@cluster_options
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
     """List all groups and their settings."""
@@ -46,7 +46,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 @group.command("show")
 @click.argument("name", shell_complete=completion.groups)
-@namesrv_option
+@cluster_options
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
     """Show a group's progress in each queue, and its connected members."""
@@ -71,7 +71,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 
 @group.command("create")
 @click.argument("name")
-@namesrv_option
+@cluster_options
 @click.option(
     "--retries",
     type=click.IntRange(0),
@@ -93,7 +93,7 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 
 @group.command("delete")
 @click.argument("name", shell_complete=completion.groups)
-@namesrv_option
+@cluster_options
 @click.confirmation_option("--yes", prompt="Its progress will be lost. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, as_json: bool) -> None:
@@ -110,7 +110,7 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=completion.groups)
 @click.argument("topic", shell_complete=completion.topics)
 @click.argument("to", metavar="first|last|TIME")
-@namesrv_option
+@cluster_options
 @json_option
 def reset_command(name: str, topic: str, to: str, namesrv: str, as_json: bool) -> None:
     """Reset a group's offsets in one topic: to the first or last message, or to a time.

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 @click.command("produce")
 @click.argument("topic", shell_complete=completion.topics)
-@namesrv_option
+@cluster_options
 @click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Producer group.")
 @click.option("--tags", default="", help="Tag of every message.")
 @click.option("--keys", default="", help="Keys of every message, separated by spaces.")

@@ -7,7 +7,7 @@ import sys
 import click
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import Interrupt, namesrv_option, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
 
@@ -21,7 +21,7 @@ def topic() -> None:
 
 
 @topic.command("list")
-@namesrv_option
+@cluster_options
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
     """List all topics."""
@@ -35,7 +35,7 @@ def list_command(namesrv: str, as_json: bool) -> None:
 
 @topic.command("show")
 @click.argument("name", shell_complete=completion.topics)
-@namesrv_option
+@cluster_options
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
     """Show the queues of a topic and their offsets."""
@@ -56,7 +56,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 
 @topic.command("create")
 @click.argument("name")
-@namesrv_option
+@cluster_options
 @click.option(
     "-q",
     "--queues",
@@ -89,7 +89,7 @@ def create_command(
 
 @topic.command("delete")
 @click.argument("name", shell_complete=completion.topics)
-@namesrv_option
+@cluster_options
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
 @click.confirmation_option("--yes", prompt="Its messages will no longer be readable. Delete it?")
 @json_option

@@ -214,8 +214,7 @@ class Producer:
             count = sum(each.broker_name == name for each in queues)
             raise BadSetting(
                 f"topic {message.topic} has {count} queues on {name}, and message {message.number} "
-                f"belongs into "
-                f"queue {message.queue_id}: give the topic more queues, or let messages go to any queue"
+                f"belongs to queue {message.queue_id}: give the topic more queues, or let messages go to any queue"
             )
         return queue
 

@@ -62,14 +62,14 @@ class Options:
         return self._given.get(name.lower(), "").strip() or None
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A comma-separated list, or a JSON array of texts where an item has a comma."""
+        """A comma-separated list, or a JSON array of strings where an item has a comma."""
         text = self.text(name)
         if text is None:
             return ()
         if text.startswith("["):
             values = self._json(name, text)
             if not all(isinstance(value, str) for value in values):
-                raise self.wrong(name, "a JSON array of texts")
+                raise self.wrong(name, "a JSON array of strings")
             return tuple(values)
         return tuple(item.strip() for item in text.split(",") if item.strip())
 

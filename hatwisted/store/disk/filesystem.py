@@ -23,11 +23,12 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from zope.interface import implementer
 
+from hatwisted.store.disk.sparedescriptors import SPARES
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import Buffer, Cells, IFile, IFileSystem, ILock, IPages, Longs
 
@@ -37,11 +38,10 @@ IOV_LIMIT = 1024
 ZERO_CHUNK = 1 << 20
 """Bytes per write when blocks must be reserved by writing zeros; bounds the memory that takes."""
 
-OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-"""errno values that mean "no descriptor now": no byte of any file is the worse for it."""
-
-SPARE_DESCRIPTORS = 4
-"""Held ready by the process for folders that have to be synced when there is no other descriptor left."""
+FILE_MODE = 0o666
+FOLDER_MODE = 0o777
+PRIVATE = 0o077
+"""The mask of both unless an operator says otherwise: messages and accounts are their owner's."""
 
 LOCK_MARK = b"lock"
 """Content of a lock file, as RocketMQ writes it."""
@@ -225,60 +225,27 @@ def lock_holder(fd: int) -> int | None:
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
 
 
-class SpareDescriptors:
-    """Some descriptors held in reserve, so that there's one for a moment when all others are taken."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._spares: list[int] = []
-
-    def hold(self) -> None:
-        """Have them, as far as there are descriptors."""
-        with self._guard, contextlib.suppress(OSError):
-            while len(self._spares) < SPARE_DESCRIPTORS:
-                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-
-    @contextlib.contextmanager
-    def folder(self, path: str) -> Iterator[int]:
-        """The folder, open for as long as the context lasts. Raises OSError."""
-        with self._guard:
-            fd = self._open(path)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-            self.hold()
-
-    def _open(self, path: str) -> int:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        while True:
-            try:
-                return os.open(path, flags)
-            except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS or not self._spares:
-                    raise
-                # Somebody else may be faster: then with the next one.
-                os.close(self._spares.pop())
-
-
-_spares = SpareDescriptors()
-"""Process-wide, as the limit is."""
-
-
 def _refuse(path: str, holder: str) -> StoreLocked:
     return StoreLocked(f"{path} is held by {holder}; one store folder serves one broker: stop that one first")
 
 
 @implementer(IFileSystem)
 class PosixFileSystem:
-    """Files of this machine. Stateless but for the process-wide locks."""
+    """Files of this machine. Stateless but for the process-wide locks.
+
+    umask: permissions that new files and folders don't get; the process's own mask counts as well
+    """
+
+    def __init__(self, umask: int = PRIVATE) -> None:
+        self._file_mode = FILE_MODE & ~umask
+        self._folder_mode = FOLDER_MODE & ~umask
 
     def open(self, path: str, create: bool = False, read_only: bool = False) -> IFile:
         """See IFileSystem. `read_only` wins over `create`: looking never makes a file."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create and not read_only:
             flags |= os.O_CREAT
-        return PosixFile(os.open(path, flags, 0o644), path)
+        return PosixFile(os.open(path, flags, self._file_mode), path)
 
     def listdir(self, path: str) -> list[str]:
         """See IFileSystem."""
@@ -305,7 +272,14 @@ class PosixFileSystem:
 
     def makedirs(self, path: str) -> None:
         """See IFileSystem."""
-        os.makedirs(path, exist_ok=True)
+        parent = os.path.dirname(path)
+        if parent and not os.path.exists(parent):
+            self.makedirs(parent)
+        try:
+            os.mkdir(path, self._folder_mode)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
     def remove(self, path: str) -> None:
         """See IFileSystem."""
@@ -332,7 +306,7 @@ class PosixFileSystem:
 
     def sync_folder(self, path: str) -> None:
         """See IFileSystem."""
-        with _spares.folder(path or ".") as fd:
+        with SPARES.folder(path or ".") as fd:
             os.fsync(fd)
 
     def sync_all(self, path: str) -> None:
@@ -340,7 +314,7 @@ class PosixFileSystem:
         if _syncfs is None:
             os.sync()
             return
-        with _spares.folder(path) as fd:
+        with SPARES.folder(path) as fd:
             if _syncfs(fd):
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number), path)
@@ -354,12 +328,12 @@ class PosixFileSystem:
 
     def lock(self, path: str) -> ILock:
         """See IFileSystem. While it's held, nothing in this process may open and close `path` otherwise."""
-        _spares.hold()
+        SPARES.hold()
         with _locks_guard:
             # Looked up by name first: opening and closing a file we hold would give our lock up.
             if self._inode_of(path) in _locked_inodes:
                 raise _refuse(path, f"this process (pid {os.getpid()})")
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._file_mode)
             try:
                 self._acquire(fd, path)
                 if os.pread(fd, len(LOCK_MARK), 0) != LOCK_MARK:

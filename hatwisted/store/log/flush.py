@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
+from hatwisted.store.disk.sparedescriptors import OUT_OF_DESCRIPTORS
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.log.commitlog import CommitLog

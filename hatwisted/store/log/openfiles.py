@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from hatwisted.store.disk.filesystem import OUT_OF_DESCRIPTORS
+from hatwisted.store.disk.sparedescriptors import OUT_OF_DESCRIPTORS
 from hatwisted.store.interfaces import IFile, IFileSystem
 
 OPEN_FILE_LIMIT = 512

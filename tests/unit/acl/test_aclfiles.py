@@ -49,7 +49,7 @@ class AclFilesTests(SynchronousTestCase):
         error = self.assertRaises(AclError, self.files.load)
         self.assertEqual(str(error), f"{self.main}: accounts must be a list of accounts")
         self.main.unlink()
-        self.assertIn("make it, with an account", str(self.assertRaises(AclError, self.files.load)))
+        self.assertIn("create it, with an account", str(self.assertRaises(AclError, self.files.load)))
 
     def test_an_edited_file_holds_within_the_interval(self) -> None:
         self.files.load()
@@ -114,7 +114,7 @@ class AclFilesTests(SynchronousTestCase):
         self.files.load()
         self.assertEqual(self.refusal(self.files.delete_account("nobody!")), "there is no account nobody!")
         self.assertIn("must have 4 parts", self.refusal(self.files.put_addresses(["10.1"], "")))
-        self.assertIn("none of the files", self.refusal(self.files.put_addresses([], "/etc/passwd")))
+        self.assertIn("not one of the files", self.refusal(self.files.put_addresses([], "/etc/passwd")))
         self.assertIn("secretKey", self.refusal(self.files.put_account({"accessKey": "newcomer"})))
         self.assertEqual(self.main.read_bytes(), SAMPLE)
 

@@ -185,7 +185,7 @@ class StartTests(AccountsCase):
             (error.key, str(error)), ("aclEnable", f"{self.file}: accounts must be a list of accounts")
         )
         self.assertIn("set aclPlainFile, or rocketmqHome", str(self.refusal(acl_plain_file=None)))
-        self.assertIn("isn't there", str(self.refusal(acl_plain_file=None, rocketmq_home="/nowhere")))
+        self.assertIn("doesn't exist", str(self.refusal(acl_plain_file=None, rocketmq_home="/nowhere")))
 
     def test_a_brokers_own_account_is_read_at_the_start(self) -> None:
         mine = self.nodes.folder / "tools.yml"

@@ -22,7 +22,12 @@ SERVER_ROOMS = (
     "timing",
     "wire",
 )
-IMPLEMENTATIONS = {"store/disk/filesystem.py", "store/disk/worker.py", "remoting/tcp.py"}
+IMPLEMENTATIONS = {
+    "store/disk/filesystem.py",
+    "store/disk/sparedescriptors.py",
+    "store/disk/worker.py",
+    "remoting/tcp.py",
+}
 """The real sides of the seams; whoever makes them is above."""
 
 COMMAND_LINE = {"config/load.py", "config/values.py"}

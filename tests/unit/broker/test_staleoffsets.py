@@ -99,11 +99,33 @@ class AfterALossTests(StaleOffsetsCase):
         self.assertEqual((yield self.known()), 45)
 
     @inlineCallbacks
-    def test_what_a_slave_knows_counts_when_the_group_has_pulled_what_was_there_at_start(self):
+    def test_B165_nor_when_the_group_has_pulled_what_was_there_at_start(self):
         yield self.restarted(put=50, kept=40)
         self.rig.put(count=80, body=b"new")
         yield self.rig.pull(50)
         yield self.slave_says(100)
+        self.assertEqual((yield self.known()), 40)
+        yield self.commit(60)
+        yield self.slave_says(100)
+        self.assertEqual((yield self.known()), 60)
+
+    @inlineCallbacks
+    def test_B165_nor_are_the_last_words_of_who_held_the_queue_before(self):
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        before = self.rig.new_client()
+        late = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 100}
+        for at in (50, 60):
+            yield self.rig.pull(at)
+            yield self.rig.ask(COMMIT, client=before, **late)
+            self.assertEqual((yield self.known()), 40)
+        yield self.commit(60)
+        yield self.rig.ask(COMMIT, client=before, **late)
+        self.assertEqual((yield self.known()), 60)
+        answer = yield self.rig.pull(100, client=before)
+        self.assertEqual((answer.code, answer.ext["nextBeginOffset"]), (21, "60"))
+        yield self.rig.pull(60, client=before)
+        yield self.rig.ask(COMMIT, client=before, **late)
         self.assertEqual((yield self.known()), 100)
 
     @inlineCallbacks

@@ -53,6 +53,10 @@ class TestGroups(SynchronousTestCase):
         self.assertIsNone(self.groups.find("g" * 300))
         self.assertIsNone(self.groups.find("g\n\x1b[31m"))
 
+    def test_a_group_under_anothers_name_is_refused(self):
+        table = b'{"subscriptionGroupTable":{"g":{"groupName":"h"}}}'
+        self.assertRaises(ValueError, self.groups.decode, table)
+
     def test_made_up_names_fill_no_table(self):
         self.patch(subscriptiongroup, "MAX_GROUPS", len(FIRST_GROUPS) + 2)
         self.assertEqual(

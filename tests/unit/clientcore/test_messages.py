@@ -201,7 +201,7 @@ class CheckTests(SynchronousTestCase):
 
     def test_subscriptions(self) -> None:
         error = self.assertRaises(BadSetting, parse_subscription, "T", 5, 1)
-        self.assertEqual(str(error), "topic 'T': a subscription is a text or Sql(...), not 5")
+        self.assertEqual(str(error), "topic 'T': a subscription is a string or Sql(...), not 5")
         self.assertRaises(BadSetting, parse_address, None)
 
     def test_topics(self) -> None:
@@ -315,9 +315,9 @@ class CompressionTests(SynchronousTestCase):
         for name in ("lz4", "lz4.frame", "zstandard"):
             self.patch(sys, "modules", {**sys.modules, name: None})
         for sys_flag, words in (
-            (0x101, "the body is compressed by LZ4; install lz4.frame"),
-            (0x201, "the body is compressed by Zstandard; install zstandard"),
-            (0x401, "the body is compressed by compression type 4; install a later version"),
+            (0x101, "the body is compressed with LZ4; install lz4.frame"),
+            (0x201, "the body is compressed with Zstandard; install zstandard"),
+            (0x401, "the body is compressed with compression type 4; install a later version"),
         ):
             error = self.assertRaises(UnreadableBody, decompress, b"abc", sys_flag)
             self.assertEqual(str(error), words)

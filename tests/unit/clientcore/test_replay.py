@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import hatwisted.clientcore
 from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import TwistedDriver
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.message import Message
 from hatwisted.clientcore.queuelocks import QueueLocks
@@ -88,7 +89,7 @@ class SeedTests(SynchronousTestCase):
         clusters = []
         for number in range(2):
             host = nodes.network.host(f"10.0.1.{number}")
-            cluster = Cluster(nodes.clock, NAME_SERVER, connecting=host, randomness=chance)
+            cluster = Cluster.on(TwistedDriver(nodes.clock, host, randomness=chance), NAME_SERVER)
             clusters.append(cluster)
             story.append(cluster.client_id.split("#")[1])
         producer = clusters[0].producer("p")

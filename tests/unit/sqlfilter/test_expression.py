@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import CACHED, Sql92Filter, sql92_filter
 from hatwisted.sqlfilter.javanumbers import NotComparable, java_double, java_integer, java_long
+from hatwisted.sqlfilter.lexer import END, Lexer
 from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH
 from tests.support.golden import SQL92
 from tests.support.growth import grows_linearly
@@ -82,6 +83,16 @@ class TestMatches(SynchronousTestCase):
         for form in ("1{}x", "0x{}", "1.{}x", "1e{}x", "0x.{}", "{}x"):
             linear = grows_linearly(lambda size, form=form: refuse(form.format("1" * size)), 20_000)
             self.assertTrue(linear, form)
+
+
+class TestWork(SynchronousTestCase):
+    def test_minus_signs_in_the_last_line_are_no_comments_to_look_for_the_end_of(self):
+        def words(size):
+            lexer = Lexer("\n" + "--1 " * size)
+            while lexer.next().kind != END:
+                pass
+
+        self.assertTrue(grows_linearly(words, 1000))
 
 
 class TestRefusals(SynchronousTestCase):

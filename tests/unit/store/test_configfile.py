@@ -45,6 +45,7 @@ class CutFileSystem(PosixFileSystem):
     """Loses power at the n-th change of the disk."""
 
     def __init__(self, steps):
+        super().__init__()
         self.steps = steps
 
     def step(self):

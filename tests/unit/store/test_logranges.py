@@ -35,6 +35,7 @@ class ReadOnlyDisk(PosixFileSystem):
     """A disk that opens nothing for writing, and knows what is open."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.opened: list[IFile] = []
         self.closed = 0
 

@@ -128,6 +128,9 @@ class RegisterBodies(SynchronousTestCase):
             b"[]",
             b'{"filterServerList":5}',
             b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{}}}}',
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":"U"}}}}',
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":"T","readQueueNums":65537}}}}',
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":"T","writeQueueNums":-1}}}}',
         ):
             self.assertRaises(BadRegistration, decode_register_body, data, version=407)
 
@@ -147,7 +150,14 @@ class RegisterBodies(SynchronousTestCase):
             self.assertRaises(BadRegistration, decode_register_body, broken, compressed=True, version=407)
 
     def test_bad_topic_lines(self) -> None:
-        for line in (b"", b"T 4 4 6", b"T x 4 6 SINGLE_TAG", b"\xff 4 4 6 SINGLE_TAG"):
+        for line in (
+            b"",
+            b"T 4 4 6",
+            b"T x 4 6 SINGLE_TAG",
+            b"T 65537 4 6 SINGLE_TAG",
+            b"T 4 -1 6 SINGLE_TAG",
+            b"\xff 4 4 6 SINGLE_TAG",
+        ):
             data = zlib.compress(piece(b"{}") + b"\0\0\0\1" + piece(line) + piece(b"[]"))
             self.assertRaises(BadRegistration, decode_register_body, data, compressed=True, version=407)
 

@@ -47,7 +47,7 @@ class NewFolders:
         self.path = join(self._target, BUILT + BUILDING) if isdir(self._target) else self._target + BUILDING
         shutil.rmtree(self.path, ignore_errors=True)
         try:
-            os.makedirs(self.path)
+            PosixFileSystem().makedirs(self.path)
         except OSError as error:
             raise PipelineError(f"{self.path} can't be made: {error.strerror}") from error
 

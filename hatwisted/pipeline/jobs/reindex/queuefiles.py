@@ -123,5 +123,5 @@ class _QueueFiles:
         if self._fd >= 0:
             os.close(self._fd)
         path = join(self._folder, file_name(base))
-        self._fd, self._base = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), base
+        self._fd, self._base = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), base
         os.ftruncate(self._fd, self._file_size)

@@ -42,7 +42,7 @@ class OptionsTests(unittest.TestCase):
         self.assertEqual(options(paths='["/a,b", "/c"]').items("paths"), ("/a,b", "/c"))
         self.assertEqual(options().items("paths"), ())
         self.refused("isn't JSON", lambda: options(paths='["/a').items("paths"))
-        self.refused("array of texts", lambda: options(paths="[1]").items("paths"))
+        self.refused("array of strings", lambda: options(paths="[1]").items("paths"))
 
     def test_choices(self) -> None:
         self.assertEqual(

@@ -1,0 +1,130 @@
+"""What lies under config/, and what people type: tables, properties, accounts, patterns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from hatwisted.acl.aclfile import parse_acl_file
+from hatwisted.acl.addresspattern import AddressPattern
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, encode_progress, parse_progress
+from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.delay.delayoffsets import DelayOffsets
+from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
+from hatwisted.broker.role import Role
+from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
+from hatwisted.clientcore.credentialfile import parse_credentials
+from hatwisted.clientcore.errors import BadSetting
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.host import Host
+from hatwisted.config.javaproperties import check_text, parse_properties, with_properties
+from hatwisted.config.load import effective_text, load_broker_config
+from hatwisted.config.schema import BrokerRole
+from hatwisted.namesrv.kvconfig import KvConfig
+from tests.fuzz.target import Target
+from tests.support.golden import GOLDEN, SQL92
+
+CONFIG = GOLDEN / "master" / "config"
+
+
+def table(make: Callable[[], Any]) -> Callable[[bytes], None]:
+    """What a table has taken over it writes, and takes over again."""
+
+    def run(data: bytes) -> None:
+        first, again = make(), make()
+        first.decode(data)
+        written = first.encode()
+        again.decode(written)
+        assert again.encode() == written, (written, again.encode())
+
+    return run
+
+
+def progress(data: bytes) -> None:
+    """What master and slave tell each other of consumers."""
+    found = parse_progress(data)
+    parse_progress(encode_progress(found))
+    offsets = ConsumerOffsetTable(Clock())
+    offsets.follow(found)
+    offsets.ahead_of(found)
+
+
+def properties_file(data: bytes) -> None:
+    check_text(data, "conf")
+    entries = parse_properties(data, "conf")
+    changes = {entry.key: entry.value for entry in entries if entry.key}
+    again = {entry.key: entry.value for entry in parse_properties(with_properties(data, changes), "conf")}
+    assert {key: again[key] for key in changes} == changes, (changes, again)
+
+
+def broker_conf(data: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        loaded = load_broker_config(file.name, host=Host("h", "127.0.0.1", "/home"))
+    effective_text(loaded)
+
+
+def address(data: bytes) -> None:
+    pattern = AddressPattern(data.decode("utf-8", "replace"))
+    for text in ("127.0.0.1", "10.1.2.3", "::1", "fe80::1%eth0", pattern.text):
+        pattern.matches(text)
+
+
+def golden(name: str) -> Callable[[], list[bytes]]:
+    return lambda: [(CONFIG / name).read_bytes()]
+
+
+ACL = b"""globalWhiteRemoteAddresses: [10.*.1-9.{1,2}]
+accounts:
+- {accessKey: key, secretKey: "12345678", whiteRemoteAddress: , admin: false, defaultTopicPerm: DENY,
+   defaultGroupPerm: SUB, topicPerms: [T=PUB|SUB], groupPerms: [g=SUB]}
+"""
+CONF = b"brokerName=b\nlistenPort=10911\ndeleteWhen = 4 \n# x\nstorePathRootDir=/a\\\n b\nbrokerRole=SLAVE\n"
+
+FILES = {
+    "topics": Target(
+        table(lambda: TopicConfigTable(Clock(), FirstTopics(broker_name="b"))),
+        (ValueError,),
+        golden("topics.json"),
+        tries=500,
+    ),
+    "groups": Target(
+        table(lambda: SubscriptionGroupTable(Clock(), Role(BrokerRole.ASYNC_MASTER, 0))),
+        (ValueError,),
+        golden("subscriptionGroup.json"),
+        tries=500,
+    ),
+    "offsets": Target(
+        table(lambda: ConsumerOffsetTable(Clock())), (ValueError,), golden("consumerOffset.json")
+    ),
+    "progress": Target(progress, (ValueError,), golden("consumerOffset.json")),
+    "delays": Target(table(DelayOffsets), (ValueError,), golden("delayOffset.json")),
+    "filters": Target(
+        table(lambda: ConsumerFilterTable(Clock())),
+        (ValueError,),
+        lambda: [
+            (CONFIG / "consumerFilter.json").read_bytes(),
+            (SQL92 / "consumerFilter.json").read_bytes()[:4000],
+        ],
+        tries=500,
+    ),
+    "settings": Target(
+        table(KvConfig), (ValueError,), lambda: [b'{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"b:4"}}}']
+    ),
+    "properties-file": Target(properties_file, (ConfigError,), lambda: [CONF], tries=1000),
+    "broker-conf": Target(broker_conf, (ConfigError,), lambda: [CONF], tries=300),
+    "acl-file": Target(parse_acl_file, (ValueError,), lambda: [ACL]),
+    "address-pattern": Target(
+        address, (ValueError,), lambda: [b"10.*.1-9.{1,2}", b"*", b"fe80::{1,f}"], tries=1000
+    ),
+    "credentials": Target(
+        lambda data: parse_credentials(data, "file"),
+        (BadSetting,),
+        lambda: [b"accessKey: a\nsecretKey: b\n"],
+        tries=500,
+    ),
+}

@@ -1,0 +1,10 @@
+"""All targets, by name."""
+
+from __future__ import annotations
+
+from tests.fuzz.filetargets import FILES
+from tests.fuzz.logtargets import LOGS
+from tests.fuzz.servertargets import SERVERS
+from tests.fuzz.wiretargets import WIRE
+
+TARGETS = {**WIRE, **FILES, **LOGS, **SERVERS}
