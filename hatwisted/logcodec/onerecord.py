@@ -15,6 +15,9 @@ from hatwisted.wire import layout
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
+AT_ONCE: Final = 1 << 10
+"""Bytes that are read of a record before its size is known: most have no more, and take one read."""
+
 NO_TIME: Final = -1
 """RocketMQ's answer where there is no record to take a time from."""
 
@@ -53,22 +56,24 @@ def record_at(log: ReadableBytes, offset: int, *, check_crc: bool = True) -> Rec
 
 def raw_record_at(log: ReadableBytes, offset: int) -> bytes | None:
     """The bytes of the record whose head is at `offset`, if all of them are there."""
-    head = _head_at(log, offset)
-    if head is None:
+    start = log.read(offset, AT_ONCE)
+    head = _head_of(start, offset)
+    if head is None or head.size > LARGEST_RECORD:
         return None
-    record = log.read(offset, head.size) if head.size <= LARGEST_RECORD else b""
+    record = start[: head.size] if head.size <= len(start) else log.read(offset, head.size)
     return record if len(record) == head.size else None
 
 
 def store_timestamp_at(log: ReadableBytes, offset: int) -> int:
     """storeTimestamp (ms) of the record whose head is at `offset`, NO_TIME if none is."""
-    head = _head_at(log, offset)
+    head = _head_of(log.read(offset, LARGEST_HEAD), offset)
     return NO_TIME if head is None else head.store_timestamp
 
 
-def _head_at(log: ReadableBytes, offset: int) -> RecordHead | None:
-    """The head at `offset`, if magic, physical offset and size can be those of a record there."""
-    head = read_head(log.read(offset, LARGEST_HEAD))
+def _head_of(start: bytes, offset: int) -> RecordHead | None:
+    """The head that bytes at `offset` begin with, if magic, physical offset and size can be those of a record
+    there."""
+    head = read_head(start)
     if head is None or head.magic not in MAGICS or head.physical_offset != offset:
         return None
     return head if head.size >= layout.FIXED_SIZE else None

@@ -10,6 +10,7 @@ stale.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,17 @@ def place(entry: bytes) -> tuple[int, int]:
     if size == BLANK_RECORD_SIZE:
         return (physical, physical) if physical else (-1, 0)
     return physical, physical + size
+
+
+def first_reaching(entries: bytes, which: int, least: int) -> int:
+    """How many of these come before the first whose `place` is at `least` or later.
+
+    - entries: in the order of their queue
+    - which: of their places, the offset (0) or the end (1)
+    - least: log offset
+    """
+    starts = range(0, len(entries), ENTRY_SIZE)
+    return bisect_left(starts, least, key=lambda at: place(entries[at : at + ENTRY_SIZE])[which])
 
 
 def count_in_use(chunk: bytes, floor: int) -> tuple[int, int]:

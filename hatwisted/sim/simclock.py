@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
+import msgspec
 from twisted.internet.error import AlreadyCalled, AlreadyCancelled
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
@@ -50,59 +51,46 @@ ALWAYS: Owner = _Always()
 
 
 @implementer(IDelayedCall)
-class SimCall:
-    """A call to come.
+class SimCall(msgspec.Struct, eq=False):
+    """A call to come: a struct, as thousands are made in a run.
 
     - clock: that it waits for
-    - time: when, in the clock's seconds
+    - planned: when it's due, in the clock's seconds
     - owner: whose it is; nothing is called for a dead one
-    - function, args, named: what is called
+    - function, args, named: what is called; function is None once it was called or cancelled
     """
 
-    __slots__ = ("_args", "_cancelled", "_clock", "_named", "_owner", "function", "planned")
-
-    def __init__(
-        self,
-        clock: SimClock,
-        time: float,
-        owner: Owner,
-        function: Callable[..., object],
-        args: tuple[Any, ...],
-        named: dict[str, Any],
-    ) -> None:
-        self.planned = time
-        """When it's due, in the clock's time."""
-        self.function: Callable[..., object] | None = function
-        """None once it was called or cancelled."""
-        self._clock = clock
-        self._owner = owner
-        self._args = args
-        self._named = named
-        self._cancelled = False
+    clock: SimClock
+    planned: float
+    owner: Owner
+    function: Callable[..., object] | None
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+    cancelled: bool = False
 
     def getTime(self) -> float:
         """See IDelayedCall: in its owner's time."""
-        return self._owner.shows(self.planned)
+        return self.owner.shows(self.planned)
 
     def cancel(self) -> None:
         """See IDelayedCall."""
         self._check()
-        self._cancelled = True
+        self.cancelled = True
         self.function = None
-        self._args, self._named = (), {}
+        self.args, self.named = (), {}
 
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self._clock.seconds() + secondsFromNow / self._owner.speed)
+        self.move(self.clock.seconds() + secondsFromNow / self.owner.speed)
 
     def delay(self, secondsLater: float) -> None:
         """See IDelayedCall."""
         self._check()
-        self.move(self.planned + secondsLater / self._owner.speed)
+        self.move(self.planned + secondsLater / self.owner.speed)
 
     def __str__(self) -> str:
-        return f"{getattr(self.function, '__qualname__', self.function)}{self._args}"
+        return f"{getattr(self.function, '__qualname__', self.function)}{self.args}"
 
     def active(self) -> bool:
         """See IDelayedCall."""
@@ -111,14 +99,14 @@ class SimCall:
     def move(self, time: float) -> None:
         """It's due then, in the clock's time."""
         self.planned = time
-        self._clock.plan(self)
+        self.clock.plan(self)
 
     def owned_by(self, owner: Owner) -> bool:
         """Is it still to come, and `owner`'s?"""
-        return self.function is not None and self._owner is owner
+        return self.function is not None and self.owner is owner
 
     def _check(self) -> None:
-        if self._cancelled:
+        if self.cancelled:
             raise AlreadyCancelled
         if self.function is None:
             raise AlreadyCalled
@@ -128,14 +116,14 @@ class SimCall:
         function = self.function
         if function is None or planned != self.planned:
             return
-        owner = self._owner
+        owner = self.owner
         if not owner.alive:
             self.function = None
         elif owner.paused_until > planned:
             self.move(owner.paused_until)
         else:
             self.function = None
-            function(*self._args, **self._named)
+            function(*self.args, **self.named)
 
 
 @implementer(IReactorTime)

@@ -22,6 +22,7 @@ from hatwisted.sim.progresspromises import ProgressPromises
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
 from hatwisted.sim.tablepromises import TablePromises
+from hatwisted.sim.waitwatch import WaitWatch
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
 
@@ -52,6 +53,7 @@ class Operator:
         """Why a machine couldn't be started the last time."""
         self.tables = TablePromises(group, self.violations)
         self.progress = ProgressPromises(group, self.violations)
+        self.waits = WaitWatch(group, self.violations)
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
         halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
@@ -76,7 +78,7 @@ class Operator:
     def _restart(self) -> None:
         now = self._group.clock.seconds()
         for name, machine in self._group.machines.items():
-            if machine.running or name in self._group.hands_off or name in self.refused:
+            if machine.process is not None or name in self._group.hands_off or name in self.refused:
                 continue
             due = self._due.setdefault(name, now + self._down_for.pop(name, 1.0))
             if now >= due:
@@ -121,6 +123,7 @@ class Operator:
         group = self._group
         self.tables.look()
         self.progress.look()
+        self.waits.look()
         if group.link() is None:
             return
         if group.linked():

@@ -24,13 +24,7 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.queueentry import (
-    ENTRY_SIZE,
-    GAP_LIMIT,
-    PLACE,
-    blank_entry,
-    place,
-)
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, GAP_LIMIT, PLACE, blank_entry, first_reaching, place
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
@@ -38,6 +32,9 @@ from hatwisted.store.queue.queuescan import entries_end, scan_begin, zero_entrie
 
 TAIL_LIMIT = 4096
 """Most bytes of entries that wait in memory. If they can't be written then, nothing more is taken."""
+
+READ_AT_ONCE = 200
+"""Entries (4 KB) that a search reads at once: one by one, a read each would cost more."""
 
 
 class SyncMark(NamedTuple):
@@ -126,13 +123,14 @@ class ConsumeQueue:
     def _search(self, low: int, high: int, which: int, least: int) -> int:
         """First index in [low, high) whose record's offset (which = 0) or end (1) is >= `least`; else
         high."""
-        while low < high:
+        while high - low > READ_AT_ONCE:
             middle = (low + high) // 2
             if self._place(middle)[which] >= least:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        entries = self._bytes(low * ENTRY_SIZE, high * ENTRY_SIZE) if low < high else b""
+        return low + first_reaching(entries, which, least)
 
     # -- appending -------------------------------------------------------------------------------------------
 

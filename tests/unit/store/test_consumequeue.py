@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queue import consumequeue
-from hatwisted.store.queue.consumequeue import TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.consumequeue import READ_AT_ONCE, TAIL_LIMIT, ConsumeQueue
 from hatwisted.store.queue.queuescan import SCAN_CHUNK
 from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
 from hatwisted.wire.layout import file_name
@@ -378,6 +378,13 @@ class TruncateTests(QueueCase):
         self.assertEqual(self.bounds(), (0, 10, 100))
         self.table.truncate(20)
         self.assertEqual(self.bounds(), (0, 9, 20))
+
+    def test_in_a_long_queue_the_search_begins_with_halves(self) -> None:
+        count = 3 * READ_AT_ONCE
+        self.queue.append(0, entries(0, count))
+        for end in (10 * count - 1, 7 * count, 11 * READ_AT_ONCE, 9 * READ_AT_ONCE, 10):
+            self.table.truncate(end)
+            self.assertEqual(self.bounds(), (0, end // 10, end // 10 * 10), end)
 
     def test_no_log_no_queues(self) -> None:
         self.queue.append(0, entries(0, 7))
