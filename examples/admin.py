@@ -1,4 +1,4 @@
-"""Makes a topic and a group, shows the cluster, how far the group is, and moves it back to the beginning.
+"""Makes a topic and a group, shows the cluster and the group's progress, and resets it to the beginning.
 
 python examples/admin.py [NAME_SERVERS]
 """

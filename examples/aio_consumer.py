@@ -1,5 +1,5 @@
-"""Reads a topic as a member of a group, commits after every ten messages, and stops when nothing comes for two
-seconds. On asyncio.
+"""Reads a topic as a member of a group, commits after every ten messages, and stops when none has arrived for
+two seconds. On asyncio.
 
 python examples/aio_consumer.py [NAME_SERVERS]
 """
@@ -15,7 +15,7 @@ IDLE = 2.0  # seconds
 
 
 async def read(consumer: Consumer) -> int:
-    """All there is; gives how many messages that was."""
+    """Read until the topic is idle; returns the number of messages."""
     count = 0
     while True:
         try:

@@ -14,7 +14,7 @@ from hatwisted.aio import Cluster, Message, SendFailed
 
 async def main(name_servers: str = "127.0.0.1:9876") -> None:
     async with Cluster(name_servers) as cluster:
-        # Messages that wait behind others of their topic share requests.
+        # Messages that wait for earlier ones of their topic share requests.
         producer = cluster.producer("examples", coalesce=True, limit=10.0)
         sends = [producer.send(Message(topic="AioExamples", body=b"number %d" % n)) for n in range(100)]
         results = await asyncio.gather(*sends, return_exceptions=True)

@@ -11,7 +11,7 @@ import sys
 from hatwisted.aio import Cluster, ConsumeFrom, Message, ReceivedMessage, TransactionState
 
 PAID: set[str] = set()
-"""What a database would hold."""
+"""Stands for a database."""
 
 
 async def pay(message: Message) -> TransactionState:
@@ -24,7 +24,7 @@ async def pay(message: Message) -> TransactionState:
 
 
 async def was_paid(message: ReceivedMessage) -> TransactionState:
-    """A broker asks about a message whose outcome it hasn't heard."""
+    """Answers a broker that doesn't know a message's outcome."""
     return TransactionState.COMMIT if message.keys[0] in PAID else TransactionState.ROLLBACK
 
 

@@ -1,9 +1,9 @@
-"""Prints the messages of a topic, from the first one on, until COUNT have come.
+"""Prints the messages of a topic, from the first one on, until COUNT have arrived.
 
 python examples/consumer.py [NAME_SERVERS [COUNT]]
 
-Members of a group share the queues: start it several times. Whatever wasn't settled when a member stopped comes
-again, to it or to another.
+Members of a group share the queues: start it several times. What a member hasn't settled when it stops is
+delivered again, to it or to another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def main(reactor: Any, name_servers: str = "127.0.0.1:9876", count: str = 
                 consumer.settle(message)
                 break
     finally:
-        await cluster.close()  # notes the group's progress at the broker
+        await cluster.close()  # commits the group's progress
 
 
 if __name__ == "__main__":

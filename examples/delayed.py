@@ -1,4 +1,4 @@
-"""A reminder that its consumers get a second after it was sent.
+"""A reminder that is delivered a second after it was sent.
 
 python examples/delayed.py [NAME_SERVERS]
 """

@@ -1,9 +1,9 @@
-"""Lands a store's log as a Delta table, holds the two against each other, and asks the table something.
+"""Lands a store's log as a Delta table, compares the two, and queries the table.
 
 python examples/landing.py STORE TABLE
 
-STORE is a RocketMQ store folder, a slave's best: reading it costs the broker nothing. Started again, it lands what
-has come since, and nothing twice. It needs hatwisted[pipeline].
+STORE is a RocketMQ store folder, preferably a slave's: reading it costs the broker nothing. Run again, it
+lands what has been added since, and nothing twice. It needs hatwisted[pipeline].
 """
 
 from __future__ import annotations

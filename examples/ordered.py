@@ -27,7 +27,7 @@ async def main(reactor: Any, name_servers: str = "127.0.0.1:9876") -> None:
         for message in batch:
             account, booking = message.body.decode().split()
             if booking == "2" and not message.reconsume_times:
-                # The queue waits for a second and gives this one again, before those after it.
+                # The queue is suspended for a second, then this message is delivered again, before later ones.
                 raise RuntimeError(f"{account}'s ledger is locked")
             booked[account].append(booking)
         if all(len(each) == BOOKINGS for each in booked.values()) and not done.called:
@@ -37,7 +37,7 @@ async def main(reactor: Any, name_servers: str = "127.0.0.1:9876") -> None:
         producer = cluster.producer("examples")
         for number in range(BOOKINGS):
             for account in ACCOUNTS:
-                # One key, one queue. The next is sent when this one is stored: that makes the order.
+                # One key, one queue. The next one is sent once this one is stored: that determines the order.
                 await producer.send(
                     Message(topic="Bookings", body=f"{account} {number}".encode(), order_key=account)
                 )

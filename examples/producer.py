@@ -24,9 +24,9 @@ async def main(reactor: Any, name_servers: str = "127.0.0.1:9876") -> None:
 
         batch = [Message(topic="Examples", body=f"number {n}".encode(), tags="count") for n in range(10)]
         many = await producer.send_batch(batch)
-        print(f"{many[0].status.name}: {len(many)} messages side by side from {many[0].queue_offset} on")
+        print(f"{many[0].status.name}: {len(many)} messages in a row from offset {many[0].queue_offset} on")
     finally:
-        await cluster.close()  # waits for answers that are still to come
+        await cluster.close()  # waits for outstanding answers
 
 
 if __name__ == "__main__":

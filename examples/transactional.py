@@ -20,12 +20,12 @@ def state_of(order: str) -> TransactionState:
 
 
 def work(message: Message) -> TransactionState:
-    """The program's part, while the broker holds the message back."""
+    """The program's own work, while the broker withholds the message."""
     return state_of(message.keys[0])
 
 
 def check(message: ReceivedMessage) -> TransactionState:
-    """The broker asks about a message that nobody has decided: this program may have died in the middle."""
+    """Answers a broker about an undecided message: this program may have crashed in the middle."""
     return state_of(message.keys[0])
 
 

@@ -28,6 +28,7 @@ from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
 from hatwisted.sim.tablebugs import TABLE_BUGS
+from hatwisted.sim.waitbugs import WAIT_BUGS
 from hatwisted.sim.writebugs import WRITE_BUGS
 from hatwisted.store import messagestore
 from hatwisted.store.errors import StoreFull
@@ -164,7 +165,7 @@ def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WRITE_BUGS
+BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WAIT_BUGS | WRITE_BUGS
 BUGS |= {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(

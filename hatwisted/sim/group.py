@@ -18,7 +18,7 @@ from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.groupmember import GroupMember
 from hatwisted.sim.linkfaults import LinkFaults
 from hatwisted.sim.machine import Machine
-from hatwisted.sim.memorynet import MemoryNetwork
+from hatwisted.sim.memorynet import BUFFER_SIZE, MemoryNetwork
 from hatwisted.sim.messageload import TOPICS
 from hatwisted.sim.promises import Terms
 from hatwisted.sim.setup import ADDRESSES, BROKER_PORT, GROUPS, MEMBERS, NAME_SERVER, Setup
@@ -28,6 +28,9 @@ from hatwisted.sim.trace import Trace
 
 START = 1_795_221_957.0
 """Seconds since the epoch when a run begins."""
+
+TIGHT_BUFFER = 8 << 10
+"""Bytes of a transport's buffer in the runs whose limits are tight."""
 
 
 class Group:
@@ -43,6 +46,7 @@ class Group:
             latency=self.faults.latency,
             piece=self.faults.next_piece,
             room=self.faults.room,
+            buffer_size=TIGHT_BUFFER if setup.tight else BUFFER_SIZE,
             held=self.faults.held,
         )
         members = tuple(MEMBERS) if setup.consumers else ()

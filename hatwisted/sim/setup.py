@@ -65,6 +65,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     - copies: that SEND_OK says there are (`inSyncReplicas`); None: RocketMQ 4's one slave of a SYNC_MASTER. Three
       are more than the group can have
     - drift: share by which some hosts' clocks run faster, and others' slower
+    - tight: are buffers and windows so small that they fill?
     - consumers: do groups read?
     - faults: in order of time
     """
@@ -86,6 +87,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     audited: bool
     copies: int | None
     drift: float
+    tight: bool
     consumers: bool
     faults: tuple[Fault, ...]
 
@@ -169,6 +171,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         tables=Random(f"{seed}/tables").random() < 0.3,
         audited=Random(f"{seed}/audited").random() < 0.15,
         copies=Random(f"{seed}/copies").choices((None, 2, 3), (88, 9, 3))[0],
+        tight=Random(f"{seed}/tight").random() < 0.1,
         drift=Random(f"{seed}/drift").choices((0.0, 0.0005, DRIFT), (75, 5, 20))[0],
         consumers=False,
         faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),

@@ -22,6 +22,7 @@ from hatwisted.sim.progresspromises import ProgressPromises
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
 from hatwisted.sim.tablepromises import TablePromises
+from hatwisted.sim.waitwatch import WaitWatch
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
 
@@ -52,6 +53,7 @@ class Operator:
         """Why a machine couldn't be started the last time."""
         self.tables = TablePromises(group, self.violations)
         self.progress = ProgressPromises(group, self.violations)
+        self.waits = WaitWatch(group, self.violations)
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
         halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
@@ -121,6 +123,7 @@ class Operator:
         group = self._group
         self.tables.look()
         self.progress.look()
+        self.waits.look()
         if group.link() is None:
             return
         if group.linked():

@@ -29,6 +29,7 @@ from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
 from hatwisted.sim.tableload import TableLoad
 from hatwisted.sim.transactionload import TransactionLoad
+from hatwisted.sim.waitwatch import tightened
 from hatwisted.wire.codes import ResponseCode
 
 WARM_UP = 6.0
@@ -128,7 +129,7 @@ class Simulation:
     def run(self) -> Outcome:
         """To the end, or to the first violation."""
         watch = self._watch
-        with watch.watching():
+        with watch.watching(), tightened(self.setup.tight):
             try:
                 self._run()
             except _Broken:
@@ -275,6 +276,7 @@ class Simulation:
             self.violations += list(check_index(self.promises.sent.values(), group.store(name)))[:3]
         self._check_delivered()
         operator.tables.check_alike()
+        operator.waits.check_idle()
         if self.violations:
             raise _Broken
 

@@ -26,7 +26,7 @@ def test_every_example_has_its_test() -> None:
 def test_what_the_producer_sends_the_consumer_prints(name_servers: str, tmp_path: Path) -> None:
     one, many = lines_of("producer", tmp_path, name_servers)
     assert re.fullmatch(r"OK: [0-9A-F]{32} in Examples/\d at 0", one)
-    assert re.fullmatch(r"OK: 10 messages side by side from [01] on", many)
+    assert re.fullmatch(r"OK: 10 messages in a row from offset [01] on", many)
     received = lines_of("consumer", tmp_path, name_servers)
     expected = ["greeting: hello", *(f"count: number {n}" for n in range(10))]
     assert sorted(line.partition(" ")[2] for line in received) == sorted(expected)

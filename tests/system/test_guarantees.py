@@ -87,6 +87,7 @@ def setup(row: Row, faults: Sequence[Fault]) -> Setup:
         audited=False,
         copies=None,
         drift=0.0,
+        tight=False,
         consumers=False,
         faults=tuple(faults),
     )

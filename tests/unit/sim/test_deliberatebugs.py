@@ -17,7 +17,7 @@ TWIN = Fault(at=1.0, kind="twin", host="a")
 POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 
 
-def broken(bug: str | None, *faults: Fault, seconds: float = 4.0) -> str:
+def broken(bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: bool = False) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
         draw_setup(2),
@@ -30,6 +30,8 @@ def broken(bug: str | None, *faults: Fault, seconds: float = 4.0) -> str:
         sync_master=True,
         sync_flush=True,
         copies=None,
+        drift=0.0,
+        consumers=consumers,
         faults=faults,
     )
     with planted(bug):
@@ -67,6 +69,9 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_changed_bit_that_the_slave_does_not_see(self) -> None:
         self.assertEqual(broken("rot-unseen"), "rot")
+
+    def test_a_pull_that_is_answered_and_still_counts_as_held(self) -> None:
+        self.assertEqual(broken("held-uncounted", consumers=True), "waits")
 
     def test_a_bug_is_gone_with_its_run(self) -> None:
         honest = CommitLog.datasync
