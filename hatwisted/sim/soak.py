@@ -76,8 +76,7 @@ class Totals:
         self.refusals = 0
         self.emptied = 0
         self.cpu = 0.0
-        """Seconds of CPU, of all workers. Unlike the time by the clock it says what a seed costs on a busy machine,
-        too."""
+        """Seconds of CPU, of all workers: what seeds cost on a busy machine, too."""
         self.elapsed = 0.0
         """Wall-clock seconds that they took."""
         self.telling: Report | None = None
