@@ -15,6 +15,7 @@ from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
 from hatwisted.assembly.encryption import Encryption
+from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
@@ -64,7 +65,6 @@ from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -103,7 +103,10 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     master = MasterAddress(config.ha_master_address, alone=not config.name_servers)
     registration.on_master(master.learn)
     group_transfer = GroupTransferService(clock, config.slave_wait / 1000)
-    ha = HAService(store.log, clock, ports.ha, group_transfer, options.master_settings(config, role))
+    link = LinkEncryption(config, parts, worker)
+    ha = HAService(
+        store.log, clock, link.port(ports.ha), group_transfer, options.master_settings(config, role)
+    )
     consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
@@ -168,14 +171,15 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         acl=acl,
         entrance=Entrance(
             BROKER_CHANGES,
-            allow_list(config.admin_allow_list),
             None if acl is None else lambda: acl.accounts,
             clock,
+            options.entrance_options(config),
         ),
         states=audited_states(tables, live, acl),
         port_options=options.port_options(config),
         connections=parts.connections,
         ports=served,
+        link_connecting=link.connecting,
         release_ports=ports.release,
         workers=(worker, flush_worker),
     )
@@ -229,7 +233,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     link_parts = SlaveParts(
         log=node.store.log,
         clock=node.clock,
-        connecting=parts.connecting,
+        connecting=node.link_connecting,
         random=parts.random,
         master_address=master.dial,
         master_log=master_log,

@@ -107,10 +107,22 @@ class Encryption:
         return server_context(identity, None, ClientAuth.OPTIONAL)
 
     def _files(self, paths: PemFiles, key: str) -> CertificateFiles:
-        files = CertificateFiles(paths, self._parts.file_system, self._worker, self._parts.clock)
-        try:
-            files.load()
-        except CertificateError as error:
-            raise SettingError(key, str(error)) from None
+        files = load_certificates(paths, key, self._parts, self._worker)
         self._watched.append(files)
         return files
+
+
+def load_certificates(paths: PemFiles, key: str, parts: Parts, worker: IWorker) -> CertificateFiles:
+    """The files, read. Raises SettingError.
+
+    - paths: where they are
+    - key: of the configuration, for errors
+    - parts: the node's surroundings
+    - worker: reads them again while it runs
+    """
+    files = CertificateFiles(paths, parts.file_system, worker, parts.clock)
+    try:
+        files.load()
+    except CertificateError as error:
+        raise SettingError(key, str(error)) from None
+    return files

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from hatwisted.config.values import PATH, Choice, Flag, Optional, Secret
+from hatwisted.config.values import PATH, Choice, Flag, Optional, Secret, Text
 
 TLS_FILE = "/etc/rocketmq/tls.properties"
 """RocketMQ's, read if it's there."""
@@ -84,6 +84,20 @@ class TlsClientKeys(TlsKeys, frozen=True, kw_only=True):
     tls_client_auth_server: Bool = msgspec.field(name="tls.client.authServer", default=False)
     """Must a server's certificate lead to one of `tls.client.trustCertPath`?"""
     tls_client_trust_cert_path: TlsPath = msgspec.field(name="tls.client.trustCertPath", default=None)
+
+
+class LinkTlsKeys(TlsClientKeys, frozen=True, kw_only=True):
+    """And those of a broker's HA link, all ours: RocketMQ's is plain."""
+
+    ha_tls_enable: Bool = msgspec.field(name="haTlsEnable", default=False)
+    """Copy the log over TLS, between brokers that show each other a certificate, and in no other way."""
+    ha_tls_cert_path: TlsPath = msgspec.field(name="haTlsCertPath", default=None)
+    ha_tls_key_path: TlsPath = msgspec.field(name="haTlsKeyPath", default=None)
+    ha_tls_key_password: Password = msgspec.field(name="haTlsKeyPassword", default=None)
+    ha_tls_trust_cert_path: TlsPath = msgspec.field(name="haTlsTrustCertPath", default=None)
+    """Authorities of the other brokers of the group."""
+    ha_tls_peers: Annotated[str | None, Optional(Text())] = msgspec.field(name="haTlsPeers", default=None)
+    """Names in the other brokers' certificates, separated by semicolons; any if the file doesn't say."""
 
 
 def tls_advice(config: TlsKeys) -> dict[str, str]:

@@ -30,7 +30,7 @@ from hatwisted.ha.framing import Framing
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
-from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
@@ -198,9 +198,10 @@ class HAConnection(Protocol):
             self._refuse()
             return
         service.reported(self)
+        name = certified_name(self.transport)
         self._log.info(
             "slave {peer} joined at offset {offset}; sending it the log from {start} ({lag} bytes)",
-            peer=self.peer,
+            peer=self.peer if name is None else f"{self.peer}, {name!a},",
             offset=offset,
             start=self.progress.next_offset,
             lag=service.log.max_offset - self.progress.next_offset,

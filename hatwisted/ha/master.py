@@ -177,7 +177,7 @@ class HAService(Service):
         """A socket was accepted."""
         self.accepted_total += 1
         self._links[link] = None
-        if not self.hosts.is_suspect(link.host):
+        if not self.settings.identified and not self.hosts.is_suspect(link.host):
             self.replicas.join(link.progress)
         self._unreported[link] = None
         self._limit(self._unreported, MAX_UNREPORTED, "without a first report")

@@ -62,6 +62,9 @@ class MasterSettings(LinkTimes):
     """`minInSyncReplicas`: fewer copies in sync refuse a put before it's appended."""
     first_sync: HaFirstSync = HaFirstSync.LAST_FILE
     """What a slave without any log is sent, whatever kind of slave it is."""
+    identified: bool = False
+    """Do slaves show who they are before they say anything (`haTlsEnable`)? Then one that hasn't said anything
+    isn't known to be a slave."""
     allowed: Networks | None = None
     """`haAllowList`: from where slaves may connect; None: from everywhere."""
     sockets: SocketSizes = field(default_factory=SocketSizes)

@@ -12,7 +12,9 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.interfaces import ISystemHandle, ITCPTransport
+from twisted.internet.interfaces import ISSLTransport, ISystemHandle, ITCPTransport
+
+from hatwisted.tls.certificates import names_of
 
 CLOSE_LINGER = 0.5
 """Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a stop."""
@@ -30,6 +32,12 @@ def peer_names(address: object) -> tuple[str, str]:
     """A peer's host, and host and port as logs and tools name it."""
     host = getattr(address, "host", "unknown")
     return host, f"{host}:{getattr(address, 'port', 0)}"
+
+
+def certified_name(transport: object) -> str | None:
+    """Whom a peer's certificate names, first of all; None if it showed none."""
+    shown: Any = transport.getPeerCertificate() if ISSLTransport.providedBy(transport) else None
+    return None if shown is None else next(iter(names_of(shown.to_cryptography())), None)
 
 
 def tune(transport: object, sizes: SocketSizes) -> None:

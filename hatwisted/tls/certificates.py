@@ -119,6 +119,18 @@ def read_key(pem: bytes, password: str | None, name: str) -> PrivateKeyTypes:
         raise CertificateError(f"{name}: {what}: give PEM, -----BEGIN PRIVATE KEY-----") from None
 
 
+def names_of(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Whom it names: its common names, then its subject's other names of hosts, and its addresses."""
+    names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    try:
+        others = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return tuple(names)
+    names += others.get_values_for_type(x509.DNSName)
+    names += map(str, others.get_values_for_type(x509.IPAddress))
+    return tuple(dict.fromkeys(names))
+
+
 def self_signed(name: str, now: float) -> Identity:
     """A new key with a certificate that nobody vouches for. now: seconds since the epoch."""
     key = ec.generate_private_key(ec.SECP256R1())

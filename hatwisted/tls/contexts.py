@@ -6,7 +6,7 @@ keeps nothing), renegotiation and compression are off, and idle connections give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from cryptography import x509
 from OpenSSL import SSL
 from OpenSSL.crypto import X509, X509StoreFlags
 
-from hatwisted.tls.certificates import Identity
+from hatwisted.tls.certificates import Identity, names_of
 
 CIPHERS: Final = b"ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2; all of 1.3's are like these."""
@@ -53,12 +53,14 @@ def server_context(
     identity: Identity,
     trust: Sequence[x509.Certificate] | None = None,
     client_auth: ClientAuth = ClientAuth.NONE,
+    peers: Collection[str] = (),
 ) -> SSL.Context:
     """For connections that we accept.
 
     - identity: what we show
     - trust: authorities of clients; None: any certificate will do
     - client_auth: whether they have to show one
+    - peers: of the clients that `trust` vouches for, those with one of these names; empty: all of them
     """
     context = _context()
     context.set_options(SSL.OP_CIPHER_SERVER_PREFERENCE)
@@ -70,7 +72,7 @@ def server_context(
     for authority in trust or ():
         context.add_client_ca(authority)
     need = SSL.VERIFY_FAIL_IF_NO_PEER_CERT if client_auth is ClientAuth.REQUIRE else 0
-    _trust(context, trust, SSL.VERIFY_PEER | need)
+    _trust(context, trust, SSL.VERIFY_PEER | need, peers)
     return context
 
 
@@ -79,12 +81,14 @@ def client_context(
     trust: Sequence[x509.Certificate] | None,
     *,
     verify: bool = True,
+    peers: Collection[str] = (),
 ) -> SSL.Context:
     """For connections that we make.
 
     - identity: what we show to a server that asks
     - trust: authorities of servers; None: the machine's
     - verify: False accepts any certificate
+    - peers: as in `server_context`
     """
     context = _context()
     if identity is not None:
@@ -94,7 +98,7 @@ def client_context(
         return context
     if trust is None:
         context.set_default_verify_paths()
-    _trust(context, trust or (), SSL.VERIFY_PEER)
+    _trust(context, trust or (), SSL.VERIFY_PEER, peers)
     return context
 
 
@@ -115,14 +119,17 @@ def _show(context: SSL.Context, identity: Identity) -> None:
     context.use_privatekey(identity.key)  # type: ignore[arg-type]
 
 
-def _trust(context: SSL.Context, trust: Sequence[x509.Certificate] | None, mode: int) -> None:
+def _trust(
+    context: SSL.Context, trust: Sequence[x509.Certificate] | None, mode: int, peers: Collection[str]
+) -> None:
     store = context.get_cert_store()
     assert store is not None
     for each in trust or ():
         store.add_cert(X509.from_cryptography(each))
     # A trusted certificate needn't be an authority's: a peer's own one in the list is enough, as it is for Java.
     store.set_flags(X509StoreFlags.PARTIAL_CHAIN)
-    context.set_verify(mode, _accept_any if trust is None else _accept_trusted)
+    accept = _accept_named(frozenset(peers)) if peers else _accept_trusted
+    context.set_verify(mode, _accept_any if trust is None else accept)
 
 
 def _accept_any(*checked: Any) -> bool:
@@ -136,6 +143,21 @@ def _accept_trusted(
     if not good and isinstance(listener, RefusalListener):
         listener.certificate_refused(REASONS.get(number, f"OpenSSL's error {number}"))
     return bool(good)
+
+
+def _accept_named(peers: frozenset[str]) -> Callable[[SSL.Connection, X509, int, int, int], bool]:
+    def accept(connection: SSL.Connection, certificate: X509, number: int, depth: int, good: int) -> bool:
+        if not _accept_trusted(connection, certificate, number, depth, good):
+            return False
+        names = names_of(certificate.to_cryptography())
+        if depth or not peers.isdisjoint(names):
+            return True
+        listener = connection.get_app_data()
+        if isinstance(listener, RefusalListener):
+            listener.certificate_refused(f"it's for {', '.join(map(ascii, names))}, who isn't expected here")
+        return False
+
+    return accept
 
 
 def error_text(error: BaseException) -> str:

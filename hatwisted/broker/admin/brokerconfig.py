@@ -21,7 +21,7 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY, schema_fields
 from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.config.tlskeys import TlsClientKeys
+from hatwisted.config.tlskeys import LinkTlsKeys
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -34,7 +34,7 @@ FIXED = frozenset(
     brokerConfigPath storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
     maxHashSlotNum maxIndexNum
     """.split()
-) | {field.encode_name for field in schema_fields(TlsClientKeys)}
+) | {field.encode_name for field in schema_fields(LinkTlsKeys)}
 """These change only by editing the file and restarting the broker."""
 
 EFFECTIVE = frozenset(

@@ -40,7 +40,7 @@ from hatwisted.config.schema import BrokerConfig
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.connectionbudget import ConnectionBudget
-from hatwisted.remoting.interfaces import Listen
+from hatwisted.remoting.interfaces import IConnecting, Listen
 from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -71,6 +71,7 @@ class NodeParts:
     - port_options: from where they may come; connections: how many may be there
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
+    - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
     """
@@ -101,6 +102,7 @@ class NodeParts:
     port_options: PortOptions
     connections: ConnectionBudget
     ports: Sequence[ServedPort]
+    link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
 

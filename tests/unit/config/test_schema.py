@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.host import Host
 from hatwisted.config.rocketmqkeys import UNSUPPORTED_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
-from hatwisted.config.tlskeys import TlsClientKeys
+from hatwisted.config.tlskeys import LinkTlsKeys, TlsClientKeys
 
 # class, key, default as Java prints it; one line for every setter of RocketMQ's configuration classes
 ROCKETMQ_KEYS = Path(__file__).with_name("rocketmq-4.9.7-keys.tsv")
@@ -41,9 +41,14 @@ NOT_IN_4_9_7 = {
     "adminAllowList",
     "haAllowList",
     "maxConnectionsPerAddress",
+    "addressRequestRate",
+    "addressByteRate",
+    "accountRequestRate",
+    "accountByteRate",
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
+    *(field.encode_name for field in fields(LinkTlsKeys) if field.encode_name.startswith("haTls")),
     # RocketMQ's -D properties.
     *(field.encode_name for field in fields(TlsClientKeys) if field.encode_name.startswith("tls.")),
 }

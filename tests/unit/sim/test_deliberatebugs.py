@@ -20,7 +20,7 @@ POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 def broken(bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: bool = False) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
-        draw_setup(2),
+        draw_setup(5),
         seconds=seconds,
         pause=0.05,
         delayed=0.2,
@@ -30,7 +30,6 @@ def broken(bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: boo
         sync_master=True,
         sync_flush=True,
         copies=None,
-        drift=0.0,
         consumers=consumers,
         faults=faults,
     )

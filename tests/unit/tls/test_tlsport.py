@@ -39,6 +39,7 @@ class TlsPortCase(SynchronousTestCase):
         self.network = MemoryNetwork(self.clock)
         self.shown = server_certificate()
         self.client_auth, self.server_trust = ClientAuth.NONE, [authority().certificate]
+        self.peers: tuple[str, ...] = ()
         self.table = ProcessorTable()
         self.sizes: list[int] = []
         self.table.register(ECHO, lambda connection, command: response(command, body=command.body))
@@ -56,7 +57,7 @@ class TlsPortCase(SynchronousTestCase):
         self.assertEqual(self.port.handshakes.under_way, 0)
 
     def context(self):  # type: ignore[no-untyped-def]
-        return server_context(identity(self.shown), self.server_trust, self.client_auth)
+        return server_context(identity(self.shown), self.server_trust, self.client_auth, self.peers)
 
     def batch(self, connection, commands) -> None:  # type: ignore[no-untyped-def]
         self.sizes.append(len(commands))
@@ -247,6 +248,38 @@ class EnforcingTests(TlsPortCase):
         stranger = self.successResultOf(self.connect(self.connecting(own=Issued(("stranger",)))))
         self.settle()
         self.successResultOf(stranger.gone)
+
+    def test_of_known_clients_those_with_an_expected_name_are_let_in(self) -> None:
+        self.client_auth, self.peers = ClientAuth.REQUIRE, ("slave-1", "10.0.0.7")
+        for names, let_in in (
+            (("slave-1",), True),
+            (("backup", "slave-1"), True),
+            (("backup", "10.0.0.7"), True),
+            (("slave-2",), False),
+            (("slave-1.example.com",), False),
+        ):
+            own = Issued(names, signed_by=authority())
+            client = self.successResultOf(self.connect(self.connecting(own=own)))
+            self.settle()
+            (self.assertNoResult if let_in else self.successResultOf)(client.gone)
+        unknown = self.successResultOf(self.connect(self.connecting(own=Issued(("slave-1",)))))
+        self.settle()
+        self.successResultOf(unknown.gone)
+        self.assertEqual(self.port.handshakes.failed_total, 3)
+
+    def test_of_known_servers_those_with_an_expected_name_are_accepted(self) -> None:
+        for peers in ("localhost", "master-1"):
+            context = client_context(None, [authority().certificate], peers=[peers])
+            connecting = TlsConnecting(
+                self.network.host(ELSEWHERE), self.clock, lambda context=context: context
+            )
+            connected = self.connect(connecting)
+            if peers == "localhost":
+                self.successResultOf(connected)
+            else:
+                self.assertIn(
+                    "it's for '127.0.0.1', 'localhost', who isn't expected", self.refusal(connected)
+                )
 
     def test_any_certificate_will_do_where_no_authority_is_named(self) -> None:
         self.client_auth, self.server_trust = ClientAuth.REQUIRE, None  # type: ignore[assignment]
