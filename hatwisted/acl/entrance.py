@@ -1,42 +1,64 @@
-"""What stands before a server's processors: accounts, the place of administrators, and the audit's lines."""
+"""What stands before a server's processors: rates, accounts, the place of administrators, and the audit's
+lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.acl.accounts import Accounts
 from hatwisted.acl.adminguard import AdminGuard
 from hatwisted.acl.audittrail import AuditTrail, State
+from hatwisted.acl.rateguard import RateGuard, Rates, by_account, by_address
 from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.remoting.guarded import guarded
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.wire.networks import Networks
 from hatwisted.wire.remoting import RemotingCommand
 
+UNLIMITED: Final = Rates()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntranceOptions:
+    """What an operator decides.
+
+    - admins: from where changes are taken; None: from anywhere with accounts, from this host alone without
+    - of_address, of_account: rates of one
+    """
+
+    admins: Networks | None = None
+    of_address: Rates = UNLIMITED
+    of_account: Rates = UNLIMITED
+
 
 class Entrance:
     """One server's.
 
     - changes: request code -> event, of the requests that only administrators make
-    - admins: from where those are taken; None: from anywhere with accounts, from this host alone without
     - accounts: those that are let in, as they are now; None: everybody is
-    - clock: of the log's throttles
+    - clock: of rates and of the log's throttles
+    - options: what an operator has decided
     """
 
     def __init__(
         self,
         changes: Mapping[int, str],
-        admins: Networks | None,
         accounts: Callable[[], Accounts] | None,
         clock: IReactorTime,
+        options: EntranceOptions,
     ) -> None:
         self._changes = changes
         self._accounts = accounts
         self._request_guard = None if accounts is None else RequestGuard(accounts, clock)
-        left_to_accounts = accounts is not None and admins is None
-        self._admin_guard = None if left_to_accounts else AdminGuard(changes, admins, clock)
+        left_to_accounts = accounts is not None and options.admins is None
+        self._admin_guard = None if left_to_accounts else AdminGuard(changes, options.admins, clock)
+        of_address, of_account = options.of_address, options.of_account
+        self._address_rates = RateGuard(of_address, by_address, clock) if of_address else None
+        self._account_rates = RateGuard(of_account, by_account, clock) if accounts and of_account else None
 
     @property
     def asks_for_accounts(self) -> bool:
@@ -48,8 +70,10 @@ class Entrance:
         table = AuditTrail(self._changes, states, self._sender).follow(table)
         if self._admin_guard is not None:
             table = guarded(table, self._admin_guard.denial, self._admin_guard.codes)
-        if self._request_guard is not None:
-            table = guarded(table, self._request_guard.denial)
+        # From the inside out: an account is whose it says to be, and a signature isn't checked for nothing.
+        for guard in (self._account_rates, self._request_guard, self._address_rates):
+            if guard is not None:
+                table = guarded(table, guard.denial)
         return table
 
     def _sender(self, request: RemotingCommand) -> str | None:

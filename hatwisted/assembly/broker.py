@@ -65,7 +65,6 @@ from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
-from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -172,9 +171,9 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         acl=acl,
         entrance=Entrance(
             BROKER_CHANGES,
-            allow_list(config.admin_allow_list),
             None if acl is None else lambda: acl.accounts,
             clock,
+            options.entrance_options(config),
         ),
         states=audited_states(tables, live, acl),
         port_options=options.port_options(config),

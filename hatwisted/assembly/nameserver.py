@@ -76,6 +76,8 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
         listen_allow_list=config.listen_allow_list,
         admin_allow_list=config.admin_allow_list,
+        address_request_rate=config.address_request_rate,
+        address_byte_rate=config.address_byte_rate,
         max_connections_per_address=config.max_connections_per_address,
         server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
         **tls,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from os.path import dirname, join
 
 from hatwisted.acl.aclfiles import AclPlaces
+from hatwisted.acl.entrance import EntranceOptions
+from hatwisted.acl.rateguard import Rates
 from hatwisted.assembly.parts import Parts
 from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
@@ -95,6 +97,15 @@ def port_options(config: BrokerConfig) -> PortOptions:
         networks=allow_list(config.listen_allow_list),
         of_address=config.max_connections_per_address,
         idle_limit=config.server_channel_max_idle_time_seconds,
+    )
+
+
+def entrance_options(config: BrokerConfig) -> EntranceOptions:
+    """Who may change it, and how often clients may ask."""
+    return EntranceOptions(
+        admins=allow_list(config.admin_allow_list),
+        of_address=Rates(requests=config.address_request_rate, body_bytes=config.address_byte_rate),
+        of_account=Rates(requests=config.account_request_rate, body_bytes=config.account_byte_rate),
     )
 
 

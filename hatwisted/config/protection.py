@@ -9,6 +9,7 @@ from __future__ import annotations
 from hatwisted.config.load import C, Loaded, schema_fields
 from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.wire.networks import plain_address
 
 
@@ -29,14 +30,15 @@ def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
     one."""
     if _is_loopback(config.bind_address):
         return None
+    protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
     if isinstance(config, BrokerConfig):
-        if config.listen_allow_list is not None or config.acl_enable:
+        if protected or config.acl_enable:
             return _open_to_slaves(config)
-        advice = "set listenAllowList or aclEnable, and haAllowList"
-    elif config.listen_allow_list is not None:
+        advice = "set listenAllowList, aclEnable or tls.server.mode=enforcing, and haAllowList"
+    elif protected:
         return None
     else:
-        advice = "set listenAllowList"
+        advice = "set listenAllowList or tls.server.mode=enforcing"
     return (
         f"everybody who reaches {config.bind_address}:{config.listen_port} is served: {advice}, or "
         "bindAddress=127.0.0.1"

@@ -106,6 +106,14 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     else from its own host alone."""
     max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
     """Ours: connections of one address, all ports together; half of what there may be if the file doesn't say."""
+    address_request_rate: Count = 0
+    """Ours: requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
+    address_byte_rate: Count = 0
+    """Ours: bytes a second of its requests' bodies."""
+    account_request_rate: Count = 0
+    """Ours: the same for an account, with `acl_enable`."""
+    account_byte_rate: Count = 0
+    """Ours: the same for an account, with `acl_enable`."""
 
     # -- accounts
     acl_enable: Bool = False
@@ -279,6 +287,10 @@ class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     admin_allow_list: NetworkList = None
     """Ours: as a broker's."""
     max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Ours: as a broker's."""
+    address_request_rate: Count = 0
+    """Ours: as a broker's."""
+    address_byte_rate: Count = 0
     """Ours: as a broker's."""
     server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024

@@ -12,7 +12,8 @@ from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.changes import NAME_SERVER_CHANGES
-from hatwisted.acl.entrance import Entrance
+from hatwisted.acl.entrance import Entrance, EntranceOptions
+from hatwisted.acl.rateguard import Rates
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.auditedroutes import audited_states
@@ -72,7 +73,7 @@ class NameServerService(Service):
         """Who answers what; add handlers before the service starts."""
         self._worker = worker
         self._port = port
-        self._entrance = Entrance(NAME_SERVER_CHANGES, allow_list(config.admin_allow_list), None, clock)
+        self._entrance = Entrance(NAME_SERVER_CHANGES, None, clock, _entrance_options(config))
         options = _port_options(config)
         self._factory = RemotingServerFactory(self.table, clock, options=options, budget=port.budget)
         self._listening: IListeningPort | None = None
@@ -132,6 +133,13 @@ class NameServerService(Service):
         for connection in self.routes.expire():
             assert isinstance(connection, RemotingConnection)
             connection.abort()
+
+
+def _entrance_options(config: NamesrvConfig) -> EntranceOptions:
+    return EntranceOptions(
+        admins=allow_list(config.admin_allow_list),
+        of_address=Rates(requests=config.address_request_rate, body_bytes=config.address_byte_rate),
+    )
 
 
 def _port_options(config: NamesrvConfig) -> PortOptions:

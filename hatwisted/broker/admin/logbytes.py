@@ -18,6 +18,7 @@ from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.errors import OutsideLog, StoreError
 from hatwisted.store.log.logranges import LogRanges
+from hatwisted.timing.ratelimit import RateLimit
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.logrange import LogRange, begin_field, parse_bytes_wanted, parse_digests_wanted
 from hatwisted.wire.remoting import RemotingCommand
@@ -28,8 +29,6 @@ MOST_AT_ONCE: Final = 4
 """Requests whose bytes are being read."""
 RATE: Final = 128 << 20
 """Bytes of log a second that are read for all who ask: a quarter of a processor, off the reactor."""
-BURST: Final = 1.0
-"""Seconds by which that may be anticipated."""
 
 
 class LogBytesProcessor:
@@ -40,11 +39,9 @@ class LogBytesProcessor:
     """
 
     def __init__(self, clock: IReactorTime, ranges: LogRanges) -> None:
-        self._clock = clock
+        self._seconds_of_reading = RateLimit(clock, 1)
         self._ranges = ranges
         self._under_way = 0
-        self._paid_until = clock.seconds()
-        """When what has been read would have been, at RATE."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put both handlers into `table`."""
@@ -83,11 +80,10 @@ class LogBytesProcessor:
     def _admitted(
         self, request: RemotingCommand, span: LogRange, begin: Callable[[], Deferred[RemotingCommand]]
     ) -> RemotingCommand | Deferred[RemotingCommand]:
-        now = self._clock.seconds()
-        if self._under_way >= MOST_AT_ONCE or self._paid_until > now + BURST:
+        seconds = (span.end - span.begin) / RATE
+        if self._under_way >= MOST_AT_ONCE or not self._seconds_of_reading.admits(None, seconds):
             remark = "the log is being read for others as fast as is allowed; ask again in a second"
             return response(request, ResponseCode.SYSTEM_BUSY, remark)
-        self._paid_until = max(self._paid_until, now) + (span.end - span.begin) / RATE
         self._under_way += 1
         return begin().addErrback(_refuse, request).addBoth(self._ended)
 

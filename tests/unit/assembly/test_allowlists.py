@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+from twisted.internet.defer import gatherResults
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -204,3 +206,60 @@ class AuditTests(AllowListCase):
         self.assertNotIn("6", wiped[1]["after"])
         self.assertEqual(config[1]["after"], {"orderMessageEnable": "true"})
         self.assertEqual((deleted[0], deleted[1]["after"]), ("route.delete", None))
+
+
+class RateTests(AllowListCase):
+    SENDS = 30
+
+    def sends(self, host: str = CLIENT_HOST, account: Credentials | None = None, size: int = 1) -> list[int]:
+        """Codes of the answers to as many sends at once."""
+        client = RemotingClient(self.nodes.network.host(host), self.nodes.clock)
+        fields = {
+            "a": "p",
+            "b": "T",
+            "c": "TBW102",
+            "d": "4",
+            "e": "0",
+            "f": "0",
+            "g": "1",
+            "h": "0",
+            "i": "",
+        }
+        fields |= {"j": "0", "k": "false", "m": "false"}
+        send = partial(request, RequestCode.SEND_MESSAGE_V2, account, bytes(size), **fields)
+        waiting = gatherResults([client.call(ADDRESS, send(), 5) for _ in range(self.SENDS)])
+        answers = self.nodes.result(waiting)
+        client.close()
+        return [answer.code for answer in answers]
+
+    def test_an_address_has_its_rate_and_is_told(self) -> None:
+        node = self.nodes.start(MASTER, address_request_rate=8)
+        codes = self.sends()
+        self.assertEqual(codes, [0] * 9 + [ResponseCode.SYSTEM_BUSY] * 21)
+        self.assertEqual(node.parts.store.queue_end("T", 0), 9)
+        self.assertEqual(self.sends(OTHER), codes)
+        self.nodes.pass_time(10)
+        self.assertEqual(self.sends(), codes)
+        said = [line for line in self.lines if "asks for more than" in line]
+        self.assertEqual(
+            said, [f"{host} asks for more than 8 requests a second" for host in (CLIENT_HOST, OTHER)]
+        )
+
+    def test_bytes_have_one_too(self) -> None:
+        self.nodes.start(MASTER, address_byte_rate=1024)
+        self.assertEqual(self.sends(size=256), [0] * 5 + [ResponseCode.SYSTEM_BUSY] * 25)
+
+    def test_an_account_has_one_wherever_it_is(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file), account_request_rate=8)
+        self.assertEqual(self.sends(account=ADMIN).count(0), 9)
+        self.assertEqual(self.sends(OTHER, account=ADMIN).count(ResponseCode.SYSTEM_BUSY), 30)
+        self.assertEqual(self.sends(account=Credentials(ADMIN.access_key, "wrong-key")), [1] * 30)
+
+    def test_without_rates_nobody_counts(self) -> None:
+        node = self.nodes.start(MASTER)
+        self.assertEqual(self.sends(), [0] * self.SENDS)
+        handlers = node._factories[0].table.batch_handlers
+        self.assertNotIsInstance(handlers[RequestCode.SEND_MESSAGE_V2], partial)

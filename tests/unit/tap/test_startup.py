@@ -128,8 +128,8 @@ class Startup(StartupCase):
     def test_a_server_that_serves_everybody_says_so_on_the_terminal(self) -> None:
         self.assertEqual(
             self.told(),
-            "hamaster: warning: everybody who reaches 0.0.0.0:10911 is served: set listenAllowList or aclEnable, "
-            "and haAllowList, or bindAddress=127.0.0.1\n",
+            "hamaster: warning: everybody who reaches 0.0.0.0:10911 is served: set listenAllowList, aclEnable or "
+            "tls.server.mode=enforcing, and haAllowList, or bindAddress=127.0.0.1\n",
         )
         self.assertEqual(self.told("--set", "bindAddress=::1"), "")
         for protected in ("listenAllowList=10.0.0.0/8", "aclEnable=true"):

@@ -1,0 +1,89 @@
+"""How many requests, and bytes of them, an address or an account may have served in a second.
+
+Beyond that the answer is SYSTEM_BUSY, at once: a client that is told goes slower, one that is left waiting asks
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from hatwisted.remoting.guarded import Denial
+from hatwisted.remoting.server import RemotingConnection
+from hatwisted.timing.ratelimit import RateLimit
+from hatwisted.timing.throttle import LogThrottle, more_like_it
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.signing import ACCESS_KEY
+
+Source = Callable[[RemotingCommand, RemotingConnection], str]
+"""Whose a request is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Per second; 0: any number.
+
+    - requests: of any kind
+    - body_bytes: of their bodies
+    """
+
+    requests: int = 0
+    body_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        """Is there a limit?"""
+        return bool(self.requests or self.body_bytes)
+
+
+class RateGuard:
+    """Refuses what is too much.
+
+    - rates: of one source
+    - source: whose a request is
+    - clock: of the rates and of the log's throttle
+    """
+
+    _log = Logger()
+
+    def __init__(self, rates: Rates, source: Source, clock: IReactorTime) -> None:
+        self.denied_total = 0
+        self._source = source
+        self._requests = RateLimit(clock, rates.requests) if rates.requests else None
+        self._bytes = RateLimit(clock, rates.body_bytes) if rates.body_bytes else None
+        self._throttle = LogThrottle(clock)
+
+    def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
+        """Why `request` isn't served; None if it is."""
+        source = self._source(request, connection)
+        if self._requests is not None and not self._requests.admits(source):
+            return self._deny(source, f"{self._requests.rate} requests")
+        if self._bytes is not None and not self._bytes.admits(source, len(request.body)):
+            return self._deny(source, f"{self._bytes.rate} bytes")
+        return None
+
+    def _deny(self, source: str, limit: str) -> Denial:
+        self.denied_total += 1
+        left_out = self._throttle.admit(source)
+        if left_out is not None:
+            self._log.warn(
+                "{source} asks for more than {limit} a second{more}",
+                source=source,
+                limit=limit,
+                more=more_like_it(left_out),
+            )
+        return Denial(f"system busy: {source} may have {limit} a second", ResponseCode.SYSTEM_BUSY)
+
+
+def by_address(_request: RemotingCommand, connection: RemotingConnection) -> str:
+    """The client's address."""
+    return connection.address
+
+
+def by_account(request: RemotingCommand, connection: RemotingConnection) -> str:
+    """The account that has signed; addresses that needn't sign count by themselves."""
+    return request.ext.get(ACCESS_KEY) or connection.address
