@@ -9,8 +9,9 @@ Where to begin. After a clean exit the log is followed from its third last file 
 dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
 exit notes how far it's complete); but whether every queue is there is checked rather than assumed
 (`queuecompleteness`). After an unclean one both begin at the newest file that starts with a record which, by the
-checkpoint, was on disk together with its queue entries. What queues say of records from there on may be of any
-time: pages reach the disk in any order. It serves as evidence of where the log ends, and is built again.
+checkpoint, was on disk together with its queue entries. What queues and index say of records from there on may be
+of any time: pages reach the disk in any order. It's built again; what queues say serves as evidence of where the
+log ends before.
 
 What recovery has changed is on the disk before it ends. A cut that isn't would be undone by the next failure of
 power, and entries that had been cut would then name whatever has come to lie there since.
@@ -319,6 +320,8 @@ class _Recovery:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp)
             report.index_items_cut = self._index.truncate(end)
+            if self.believed is not None:
+                self._index.truncate(min(self.believed, end))
 
     def _decide_torn(self, found: LogEnd) -> tuple[int, str]:
         """The end without a last record that breaks off in zeros. After a clean exit a queue that names it is

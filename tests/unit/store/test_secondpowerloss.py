@@ -89,3 +89,35 @@ class SecondPowerLossTests(PowerLossCase):
         bodies = self.bodies("A")
         self.assertEqual(len(bodies), 3)
         self.assertTrue(all(b"anew" in body for body in bodies))
+
+
+class IndexTests(PowerLossCase):
+    def write_sectors(self, begin: int, end: int | None) -> None:
+        """The kernel writes these bytes of the key index, of its own accord."""
+        (inode,) = (inode for path, inode in self.disk.names.files.items() if path.startswith("/s/index/"))
+        inode.stable[begin:end] = inode.data[begin:end]
+
+    def test_B166_items_of_the_key_index_that_were_cut_do_not_come_back(self) -> None:
+        key = b"KEYS\1k\2"
+        self.start()
+        self.put("A", b"kept", 10, properties=key)
+        self.flush()
+        self.pass_time(20)
+        self.put("A", b"never answered" * 30, 30, properties=key)
+        self.dispatch()
+        self.write_sectors(512, None)  # items that the first sector, with the header, doesn't count
+        self.lose_power()
+        self.start()
+        self.assertEqual(self.store.queue_end("A", 0), 10)
+        self.put("A", b"new", 9, properties=key)
+        self.put("A", b"new" * 300, 21, properties=key)
+        self.flush()
+        self.dispatch()
+        self.write_sectors(0, 512)
+        self.lose_power()
+        self.start()
+        self.dispatch()
+        assert self.store.index is not None
+        offsets = [offset for offset, _ in self.entries("A")]
+        self.assertEqual(len(offsets), 40)
+        self.assertEqual(self.store.index.query("A", "k", 100, 0, 1 << 62), offsets[::-1])
