@@ -28,7 +28,7 @@ class Rounds:
 
     def __init__(self, retries: int) -> None:
         self.failures: dict[str, ClientError] = {}
-        """Of the round under way: who was asked in vain, and why."""
+        """Of the round under way: who was asked without success, and why."""
         self._retries = retries
         self._over = 0
 
@@ -37,7 +37,7 @@ class Rounds:
         return next((each for each in addresses if each not in self.failures), None)
 
     def failed(self, address: str, error: ClientError) -> None:
-        """`address` was asked in vain."""
+        """`address` was asked without success."""
         self.failures[address] = error
 
     def went_on(self) -> None:

@@ -158,7 +158,7 @@ class Routes:
         return None if route is None else addresses_of(route, broker_name).get(MASTER_ID)
 
     def unreachable(self, address: str) -> None:
-        """It was tried in vain: readers that can should go elsewhere for a while."""
+        """It couldn't be reached: readers that have a choice should avoid it for a while."""
         self._unreachable[address] = self._driver.seconds() + UNREACHABLE_PAUSE
 
 

@@ -5,7 +5,8 @@ sockets. So it awaits `Waiter`s only, and a `Task` steps it. Whoever drives the 
 waiters as answers and timers come; a task goes on at once, inside that call, in the same order on every
 driver.
 
-Rejected: one logic for each event loop (three places to mend), and asyncio under Twisted's reactor (two loops).
+Rejected: one logic for each event loop (three places to maintain), and asyncio under Twisted's reactor (two
+loops).
 """
 
 from __future__ import annotations

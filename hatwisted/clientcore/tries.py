@@ -1,7 +1,7 @@
 """The tries of one send: how many, how long, on which errors another one, and what comes of it all.
 
 As RocketMQ's sendDefaultImpl: up to `retries` further tries on other brokers inside one limit of time (B116). An
-answer that says *stored* ends it, with whatever was waited for in vain, unless the producer is set to go on.
+answer that says *stored* ends it, whichever copy is missing, unless the producer is set to go on.
 """
 
 from __future__ import annotations

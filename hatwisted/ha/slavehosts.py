@@ -2,7 +2,7 @@
 
 A put of a SYNC_MASTER waits as soon as a slave is linked, reported or not (B70), because a RocketMQ slave says
 nothing for its first five to six seconds. On the same port a scanner says nothing either, and if it counted,
-every put would wait for it in vain. So a silent connection counts as a slave for as long as
+every put would wait for it until it times out. So a silent connection counts as a slave for as long as
 a slave may need for its first report, unless no connection from its host has ever reported; from a
 host where a slave has reported, without limit.
 """

@@ -1,8 +1,8 @@
 """What a master's log says about its slaves: how far behind each is, that one has left, that none has come.
 
-A SYNC_MASTER's puts fail, or wait in vain, for want of a slave; so there a slave that leaves is a warning, and
-so is that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and both are only
-informational.
+A SYNC_MASTER's puts fail, or wait until they time out, if it has no slave; so there a slave that leaves is a
+warning, and so is that none has connected within a minute of the start. On an ASYNC_MASTER no put waits, and
+both are only informational.
 """
 
 from __future__ import annotations

@@ -50,11 +50,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of `job`. replayed: did the same come of it the second time (a failing one's); fewest: the
-    faults that are enough."""
+    """What came of `job`.
+
+    - cpu: seconds of CPU that it took, the first time
+    - replayed: did the same come of it the second time (a failing one's)
+    - fewest: the faults that are enough
+    """
 
     job: Job
     outcome: Outcome
+    cpu: float
     replayed: bool = True
     fewest: tuple[Fault, ...] | None = None
 
@@ -70,6 +75,8 @@ class Totals:
         self.struck: Counter[str] = Counter()
         self.refusals = 0
         self.emptied = 0
+        self.cpu = 0.0
+        """Seconds of CPU, of all workers: what seeds cost on a busy machine, too."""
         self.elapsed = 0.0
         """Wall-clock seconds that they took."""
         self.telling: Report | None = None
@@ -80,6 +87,7 @@ class Totals:
         outcome = report.outcome
         self.seeds += 1
         self.seconds += outcome.seconds
+        self.cpu += report.cpu
         self.answers.update(outcome.answers)
         self.struck.update(outcome.struck)
         self.refusals += len(outcome.refusals)
@@ -96,7 +104,8 @@ class Totals:
         """On one line."""
         return (
             f"{self.seeds} seeds, {self.seconds / 3600:.1f} simulated hours "
-            f"({self.seconds / max(elapsed, 0.001):.0f} s a second), {sum(self.answers.values())} messages, "
+            f"({self.seconds / max(elapsed, 0.001):.0f} s a second, {1000 * self.cpu / max(self.seeds, 1):.0f} ms "
+            f"of CPU a seed), {sum(self.answers.values())} messages, "
             f"{sum(self.struck.values())} faults, {self.refusals} starts refused, {self.emptied} slaves emptied, "
             f"{len(self.failed)} failed"
         )
@@ -107,6 +116,8 @@ class Totals:
             "seeds": self.seeds,
             "simulated_hours": round(self.seconds / 3600, 2),
             "simulated_seconds_a_second": round(self.seconds / max(self.elapsed, 0.001)),
+            "simulated_seconds_a_cpu_second": round(self.seconds / max(self.cpu, 0.001)),
+            "cpu_ms_a_seed": round(1000 * self.cpu / max(self.seeds, 1)),
             "answers": dict(sorted(self.answers.items())),
             "faults": dict(sorted(self.struck.items())),
             "starts_refused": self.refusals,
@@ -129,18 +140,21 @@ def run_one(setup: Setup) -> Outcome:
 
 def run_job(job: Job) -> Report:
     """Run it in this process; one that fails is run again, and then shrunk."""
+    began = time.process_time()
     outcome = run_one(job.setup())
+    cpu = time.process_time() - began
     if not outcome.violations:
-        return Report(job=job, outcome=outcome)
+        return Report(job=job, outcome=outcome, cpu=cpu)
     replayed = run_one(job.setup()).digest == outcome.digest
     if job.faults is not None:
-        return Report(job=job, outcome=outcome, replayed=replayed)
+        return Report(job=job, outcome=outcome, cpu=cpu, replayed=replayed)
     promise = outcome.violations[0].partition(":")[0]
 
     def fails(setup: Setup) -> bool:
         return any(each.startswith(promise) for each in run_one(setup).violations)
 
-    return Report(job=job, outcome=outcome, replayed=replayed, fewest=shrink(job.setup(), fails).faults)
+    fewest = shrink(job.setup(), fails).faults
+    return Report(job=job, outcome=outcome, cpu=cpu, replayed=replayed, fewest=fewest)
 
 
 def quiet() -> None:

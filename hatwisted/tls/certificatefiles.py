@@ -3,7 +3,7 @@
 Whoever renews certificates replaces files; nobody restarts a broker for it. New connections get what the files
 hold within WATCH_INTERVAL, open ones go on with what they had. Files that can't be used change nothing: those of
 before hold, and the log says why. Files are renewed one after the other: a key that doesn't belong to the
-certificate yet is such a case, and mends itself with the next look.
+certificate yet is such a case, and is over with the next look.
 """
 
 from __future__ import annotations

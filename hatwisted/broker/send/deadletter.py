@@ -30,7 +30,7 @@ def max_times(group: GroupConfig, version: int, asked: int | None) -> int:
 
 
 def retry_topic(topics: TopicConfigTable, group: str, queues: int, sys_flag: int = 0) -> str | Refusal:
-    """The topic of what a group is to try again; made on demand.
+    """The topic of messages that a group is to try again; created on demand.
 
     - topics: the table
     - group: its name
@@ -41,7 +41,7 @@ def retry_topic(topics: TopicConfigTable, group: str, queues: int, sys_flag: int
 
 
 def dead_letter_topic(topics: TopicConfigTable, group: str) -> str | Refusal:
-    """The topic of what the group has tried in vain; made on demand."""
+    """The topic of messages that the group has failed to consume; created on demand."""
     return _writable(topics, DLQ_PREFIX + group, DLQ_QUEUES, 0)
 
 

@@ -43,7 +43,7 @@ class DeliberateBugTests(SynchronousTestCase):
         self.assertEqual(broken(None, TWIN, POWER), "")
 
     def test_an_answer_that_hasnt_waited_for_the_slave(self) -> None:
-        self.assertEqual(broken("slave-unawaited"), "stored")
+        self.assertEqual(broken("slave-unawaited", seconds=8.0), "stored")
 
     def test_a_wrong_queue_offset_in_the_answer(self) -> None:
         self.assertEqual(broken("wrong-number"), "stored")
