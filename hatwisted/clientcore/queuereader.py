@@ -208,6 +208,9 @@ class QueueReader(ProcessQueue):
             return self._turn_away(address)
         if answer.code == ResponseCode.SUCCESS:
             self._read(answer, began)
+        if following < self.next:
+            # It was noted elsewhere, or is lost where it was: told anew once it has been reached again.
+            self._committed = None
         self.next = following
         if self.waiting:
             self._owner.arrived(self)

@@ -129,6 +129,14 @@ class TestAMastersWord(ScriptedPulls):
         self.assertEqual([at for at, _ in self.pulls], [100, 500, 20, 30])
 
     @asynchronous
+    async def test_back_makes_void_what_was_noted(self):
+        """A slave may have noted it while the master was away: the master has to hear of it all the same."""
+        self.reader.noted(100)
+        await self.begin((MOVED, 60, b""))
+        await self.until_pulled(2)
+        self.assertIsNone(self.reader.committed)
+
+    @asynchronous
     async def test_again_at_the_same_place_waits_a_little(self):
         await self.begin((RETRY, 100, b""))
         await self.rig.until(lambda: self.waits(PAUSE))
