@@ -64,7 +64,7 @@ class ProgressPromises:
                 self._violations += _lacking(knew, f"{name} knew", knows, f"{name} knows now")
 
     def unlike(self) -> list[Violation]:
-        """What the slave knows and its master doesn't. Once both have been linked for a while, and are well, and so
+        """What the slave knows and its master doesn't. Once both have been linked for a while and are well, and so
         are the groups, there's nothing."""
         if not self._group.linked():  # a store that refuses to start as damaged
             return []
