@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import sys
 
-import pytest
+from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.consume import shown_body
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.output import show
 
-NAME = "T\x1b]0;owned\x07\n[red]\x9b2J"
-SHOWN = "T\\x1b]0;owned\\x07\\n[red]\\x9b2J"
+NAME = "T\x1b]0;owned\x07\r[red]\x9b2J"
+SHOWN = "T\\x1b]0;owned\\x07\\r[red]\\x9b2J"
 
 
 class Terminal(io.StringIO):
@@ -20,18 +20,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_names_in_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    show(False, None, ["topic"], [[NAME]])
-    assert capsys.readouterr().out.split("\n")[1].rstrip() == SHOWN
+class OutputTests(SynchronousTestCase):
+    def test_names_in_tables(self) -> None:
+        out = io.StringIO()
+        self.patch(sys, "stdout", out)
+        show(False, None, ["topic"], [[NAME]])
+        self.assertEqual(out.getvalue().split("\n")[1].rstrip(), SHOWN)
 
+    def test_names_in_errors(self) -> None:
+        self.assertEqual(CannotRun(f"{NAME}\nsee --help").format_message(), f"{SHOWN}\nsee --help")
 
-def test_names_in_errors() -> None:
-    assert CannotRun(f"{NAME}\nsee --help").format_message() == f"{SHOWN}\nsee --help".replace("\\n[", "\n[")
-
-
-def test_bodies_on_terminals_and_in_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = "ok\n\tö".encode() + b"\x1b[31m\xff"
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert shown_body(body) == body
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    assert shown_body(body) == "ok\n\tö\\x1b[31m\\xff".encode()
+    def test_bodies_on_terminals_and_in_pipes(self) -> None:
+        body = "ok\n\tö".encode() + b"\x1b[31m\xff"
+        self.patch(sys, "stdout", io.StringIO())
+        self.assertEqual(shown_body(body), body)
+        self.patch(sys, "stdout", Terminal())
+        self.assertEqual(shown_body(body), "ok\n\tö\\x1b[31m\\xff".encode())
