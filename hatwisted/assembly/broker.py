@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from hatwisted.acl.aclfiles import AclError, AclFiles
 from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
+from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.parts import Parts
@@ -49,7 +49,6 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.transactioncheck import check_options
-from hatwisted.config.errors import SettingError
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
 from hatwisted.config.roles import as_master, as_slave
@@ -61,7 +60,6 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
-from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
@@ -186,24 +184,6 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     broker = BrokerNode(node, (make_role or role_services)(node, parts))
     ports.claim()
     return broker
-
-
-def acl_files(config: BrokerConfig, parts: Parts, worker: IWorker) -> AclFiles | None:
-    """The accounts of those who are let in, read; None: everybody is. Raises SettingError.
-
-    - config: says where they are
-    - parts: the broker's surroundings
-    - worker: reads them while the broker runs
-    """
-    places = options.acl_places(config)
-    if places is None:
-        return None
-    files = AclFiles(places, parts.file_system, worker, parts.clock)
-    try:
-        files.load()
-    except AclError as error:
-        raise SettingError("aclEnable", str(error)) from None
-    return files
 
 
 def role_services(node: NodeParts, parts: Parts) -> RoleServices:

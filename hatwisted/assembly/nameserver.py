@@ -20,6 +20,7 @@ from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.logger import Logger
 
+from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import claim, interface_of
@@ -33,10 +34,14 @@ from hatwisted.wire.storenames import CONFIG_FOLDER
 
 
 def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
-    """A name server, its port claimed. Raises SettingError if that can't be had."""
+    """A name server, its port claimed. Raises SettingError if that can't be had, or its accounts can't be read."""
     interface = interface_of(config.bind_address)
     claim(parts.listening, config.listen_port, interface)
-    return _on_claimed_port(config, parts, interface)
+    try:
+        return _on_claimed_port(config, parts, interface)
+    except SettingError:
+        parts.listening.release(config.listen_port, interface)
+        raise
 
 
 def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:
@@ -52,6 +57,7 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
             partial(parts.listening.release, config.listen_port, interface),
             parts.connections,
         ),
+        acl_files(config, parts, worker),
     )
 
 

@@ -24,7 +24,7 @@ from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig, FlushDiskType
+from hatwisted.config.schema import BrokerConfig, FlushDiskType, NamesrvConfig
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
@@ -64,7 +64,7 @@ def _packed_address(host: str, resolve: Callable[[str], bytes]) -> bytes:
         raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
 
 
-def acl_places(config: BrokerConfig) -> AclPlaces | None:
+def acl_places(config: BrokerConfig | NamesrvConfig) -> AclPlaces | None:
     """Where its accounts are; None if it lets everybody in. Raises SettingError."""
     if not config.acl_enable:
         return None

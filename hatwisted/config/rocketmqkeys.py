@@ -63,7 +63,7 @@ ignores them, and lays a store out with its default sizes."""
 # NamesrvConfig, NettyServerConfig.
 UNUSED_NAMESRV_KEYS = frozenset(
     """
-    clusterTest productEnvName rocketmqHome serverAsyncSemaphoreValue
+    clusterTest productEnvName serverAsyncSemaphoreValue
     serverCallbackExecutorThreads serverOnewaySemaphoreValue
     serverPooledByteBufAllocatorEnable serverSelectorThreads serverWorkerThreads useEpollNativeSelector
     writeBufferHighWaterMark writeBufferLowWaterMark

@@ -78,7 +78,8 @@ def as_slave(loaded: Loaded[BrokerConfig]) -> Loaded[BrokerConfig]:
     warnings = [*warnings, *_common_warnings(loaded)]
     if not config.ha_master_address and not config.name_servers:
         warnings.append(
-            f"{source.name}: neither haMasterAddress nor namesrvAddr is set: this slave won't find a master"
+            f"{source.name}: neither haMasterAddress nor namesrvAddr is set: this slave won't find a master; "
+            "set one of them, for example with --namesrv host:port"
         )
     return Loaded(config, warnings, source)
 

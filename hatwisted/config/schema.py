@@ -284,6 +284,10 @@ class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     order_message_enable: Bool = False
     listen_allow_list: NetworkList = None
     """Ours: as a broker's."""
+    acl_enable: Bool = False
+    """Ours, as the two that follow: serve only accounts of ACL 1.0, and registrations only of administrators."""
+    rocketmq_home: Annotated[str | None, Optional(PATH)] = None
+    acl_plain_file: Annotated[str | None, Optional(PATH)] = None
     admin_allow_list: NetworkList = None
     """Ours: as a broker's."""
     max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None

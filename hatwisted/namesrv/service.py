@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.changes import NAME_SERVER_CHANGES
 from hatwisted.acl.entrance import Entrance, EntranceOptions
 from hatwisted.acl.rateguard import Rates
@@ -53,6 +54,7 @@ class NameServerService(Service):
     - fs: where the settings lie
     - worker: writes them
     - port: where it serves
+    - acl: whom; None: everybody
     """
 
     name = "namesrv"
@@ -65,6 +67,7 @@ class NameServerService(Service):
         fs: IFileSystem,
         worker: IWorker,
         port: NameServerPort,
+        acl: AclFiles | None = None,
     ) -> None:
         self.routes = RouteTable(clock)
         self.settings = KvConfig()
@@ -73,9 +76,16 @@ class NameServerService(Service):
         """Who answers what; add handlers before the service starts."""
         self._worker = worker
         self._port = port
-        self._entrance = Entrance(NAME_SERVER_CHANGES, None, clock, _entrance_options(config))
+        self._entrance = Entrance(
+            NAME_SERVER_CHANGES,
+            None if acl is None else lambda: acl.accounts,
+            clock,
+            _entrance_options(config),
+        )
+        self._acl = acl
         options = _port_options(config)
-        self._factory = RemotingServerFactory(self.table, clock, options=options, budget=port.budget)
+        # A name server is sent no messages: whole requests cost it nothing.
+        self._factory = RemotingServerFactory(self.table, clock, False, options, port.budget)
         self._listening: IListeningPort | None = None
         settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.on_change(settings_file.save)
@@ -107,6 +117,8 @@ class NameServerService(Service):
         for file, decode in self._files.items():
             file.load(decode)
         self.privilegedStartService()
+        if self._acl is not None:
+            self._acl.start()
         self._scan.start(EXPIRY_SCAN_INTERVAL)
         self._log.info("name server on {address}", address=self.address)
 
@@ -115,6 +127,8 @@ class NameServerService(Service):
         failed this ends what had been started by then."""
         super().stopService()
         self._scan.stop()
+        if self._acl is not None:
+            self._acl.stop()
         waits = [file.flush() for file in self._files]
         if self._listening is not None:
             stopping = self._listening.stopListening()

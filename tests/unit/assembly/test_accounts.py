@@ -7,13 +7,14 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.api import ConsumeFrom, Credentials, Message, Refused, SendFailed
 from hatwisted.config.errors import SettingError
-from hatwisted.config.schema import BrokerRole
+from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
-from tests.support.memorynode import NAME_SERVER, MemoryNodes
+from tests.support.memorynode import CLIENT_HOST, NAME_SERVER, MemoryNodes
 from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER, request
 
 MASTER, SLAVE, CLIENT = "10.0.0.1", "10.0.0.2", "10.0.0.50"
@@ -195,3 +196,57 @@ class StartTests(AccountsCase):
         )
         mine.write_bytes(b"accessKey: rocketmq2\n")
         self.assertIn("must have lines accessKey", str(self.refusal(credentials_file=str(mine))))
+
+
+class NameServerTests(SynchronousTestCase):
+    """A name server that asks for accounts: nobody else takes over a route, or is told one."""
+
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.nodes.folder.mkdir(parents=True, exist_ok=True)
+        self.file = self.nodes.folder / "plain_acl.yml"
+        self.file.write_bytes(SAMPLE)
+        self.mine = self.nodes.folder / "tools.yml"
+        self.mine.write_bytes(b"accessKey: rocketmq2\nsecretKey: 12345678\n")
+        self.names = self.nodes.start_name_server(acl_enable=True, acl_plain_file=str(self.file))
+
+    def ask(self, code: int, account: Credentials | None, **ext: str) -> RemotingCommand:
+        return self.nodes.result(self.nodes.client.call(NAME_SERVER, request(code, account, b"", **ext), 15))
+
+    def start_master(self, **changes: Any) -> None:
+        self.nodes.start(MASTER, namesrv_addr=NAME_SERVER, **changes)
+        self.nodes.pass_time(2)
+
+    def test_a_broker_registers_as_an_administrator(self) -> None:
+        self.start_master(credentials_file=str(self.mine))
+        route = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        self.assertEqual(self.ask(route, USER, topic="TBW102").code, ResponseCode.SUCCESS)
+        self.assertIn("No accessKey", str(self.ask(route, None, topic="TBW102").remark))
+
+    def test_without_an_account_it_is_not_in_the_routes(self) -> None:
+        self.start_master()
+        self.assertEqual(self.names.routes.topics(), [])
+
+    def test_an_account_that_is_none_of_an_administrator_takes_over_nothing(self) -> None:
+        self.start_master(credentials_file=str(self.mine))
+        stranger = {
+            "brokerName": "broker-a",
+            "brokerAddr": "203.0.113.66:10911",
+            "clusterName": "DefaultCluster",
+        }
+        stranger |= {"brokerId": "0", "haServerAddr": "203.0.113.66:10912"}
+        for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER):
+            self.assertIn("Need admin permission", str(self.ask(code, USER, **stranger).remark))
+        group = self.names.routes.group("broker-a")
+        self.assertEqual(group.broker_addrs, {0: ADDRESS})
+
+    def test_an_edited_file_holds(self) -> None:
+        self.file.write_bytes(SAMPLE.replace(b"192.168.0.*", CLIENT_HOST.encode()))
+        self.nodes.pass_time(6)
+        self.assertEqual(self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, None).code, ResponseCode.SUCCESS)
+
+    def test_one_without_accounts_to_read_gives_its_port_back(self) -> None:
+        parts = self.nodes.parts("10.0.0.8")
+        with self.assertRaisesRegex(SettingError, "doesn't exist"):
+            build_name_server(NamesrvConfig(acl_enable=True, acl_plain_file="/nowhere"), parts)
+        build_name_server(NamesrvConfig(), parts)

@@ -1,0 +1,28 @@
+"""The accounts that a server's configuration names, read while it's built: mistakes in them end the start."""
+
+from __future__ import annotations
+
+from hatwisted.acl.aclfiles import AclError, AclFiles
+from hatwisted.assembly import options
+from hatwisted.assembly.parts import Parts
+from hatwisted.config.errors import SettingError
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.store.interfaces import IWorker
+
+
+def acl_files(config: BrokerConfig | NamesrvConfig, parts: Parts, worker: IWorker) -> AclFiles | None:
+    """The accounts of those who are let in, read; None: everybody is. Raises SettingError.
+
+    - config: says where they are
+    - parts: the server's surroundings
+    - worker: reads them while it runs
+    """
+    places = options.acl_places(config)
+    if places is None:
+        return None
+    files = AclFiles(places, parts.file_system, worker, parts.clock)
+    try:
+        files.load()
+    except AclError as error:
+        raise SettingError("aclEnable", str(error)) from None
+    return files
