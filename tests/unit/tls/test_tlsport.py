@@ -281,6 +281,14 @@ class ResumptionTests(TlsPortCase):
         self.settle()
         return waiting
 
+    def test_a_close_needs_no_answer(self) -> None:
+        client = self.greet(StandardLibraryClient(None, ssl.TLSVersion.TLSv1_3))
+        (connection,) = self.served.connections
+        connection.close()
+        self.settle()
+        self.assertEqual(len(self.served.connections), 0)
+        self.assertEqual(client.tls.read(1), b"", "an orderly end")
+
     def test_versions_before_1_2_are_refused(self) -> None:
         client = StandardLibraryClient(None, ssl.TLSVersion.TLSv1_2)
         with warnings.catch_warnings():
