@@ -55,7 +55,7 @@ class TlsLayer(TLSMemoryBIOProtocol):
         if self.connected and not self.disconnecting:
             self.unregisterProducer()
             super().loseConnection()
-            self.transport.loseConnection()
+            cast(ITransport, self.transport).loseConnection()
 
     def certificate_refused(self, reason: str) -> None:
         """See RefusalListener."""
