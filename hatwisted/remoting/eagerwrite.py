@@ -12,6 +12,7 @@ own (Twisted's buffering and producer rules would have to be written again).
 from __future__ import annotations
 
 from collections.abc import Sized
+from typing import Final
 
 from twisted.internet.interfaces import ITransport
 from twisted.internet.tcp import Connection
@@ -38,6 +39,10 @@ class DirectTransport:
         raise NotImplementedError
 
 
+_DIRECT: Final = (Connection, DirectTransport)
+"""Put together once: an answer is written in a few microseconds."""
+
+
 def write_now(transport: ITransport, data: bytes) -> None:
     """Send `data` (bytes), from this very call as far as the kernel takes it; order is kept.
 
@@ -45,7 +50,7 @@ def write_now(transport: ITransport, data: bytes) -> None:
     buffer: TLS has to encrypt first, and queued bytes go first.
     """
     if (
-        isinstance(transport, Connection | DirectTransport)
+        isinstance(transport, _DIRECT)
         and not transport.TLS
         and transport.connected
         and not transport.disconnecting

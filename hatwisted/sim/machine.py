@@ -118,6 +118,8 @@ class Machine:
         and run what these do at their end."""
         self.losses = 0
         """How often the power has failed."""
+        self.deaths = 0
+        """How often a process has ended without having stopped."""
         self.ahead = 0.0
         """Seconds by which its clock is ahead. A process that runs never goes back."""
         self.speed = 1.0
@@ -216,6 +218,7 @@ class Machine:
             return False
         finally:
             twin.alive = False
+            self.deaths += 1
             self._network.vanish(address, told=True)
         return True
 
@@ -233,7 +236,7 @@ class Machine:
     def _end_stopped(self, process: ProcessClock | None, ended: Deferred[None]) -> None:
         if process is not None and self.process is process:
             self.left_open = self._left_open(process)
-            self.kill()
+            self.kill(in_order=True)
         ended.callback(None)
 
     def _left_open(self, process: ProcessClock) -> list[str]:
@@ -246,8 +249,9 @@ class Machine:
         ends = [end for end in ours if not end.disconnecting]
         return timers + sorted(files) + locks + [f"a connection to {end.getPeer().host}" for end in ends]
 
-    def kill(self) -> None:
-        """The process is gone, at once."""
+    def kill(self, *, in_order: bool = False) -> None:
+        """The process is gone, at once. in_order: it had stopped before."""
+        self.deaths += not in_order
         self._end()
         self._network.vanish(self.address, told=True)
         self.disk.process_gone()
@@ -260,6 +264,7 @@ class Machine:
 
     def _power_failed(self) -> None:
         """The process is gone, and nobody hears of it."""
+        self.deaths += 1
         self._end()
         self.losses += 1
         self.powered = False

@@ -61,12 +61,13 @@ class ProgressPromises:
             before, knew = self._known.get(name, (None, {}))
             self._known[name] = process, knows
             if before is process:
-                self._compare(knew, f"{name} knew", knows, f"{name} knows now")
+                self._violations += _lacking(knew, f"{name} knew", knows, f"{name} knows now")
 
-    def check_alike(self) -> None:
-        """Both have been linked for a while, and are well, and so are the groups."""
+    def unlike(self) -> list[Violation]:
+        """What the slave knows and its master doesn't. Once both have been linked for a while and are well, and so
+        are the groups, there's nothing."""
         if not self._group.linked():  # a store that refuses to start as damaged
-            return
+            return []
         master, slave = self._group.master, self._group.slave
         theirs, ours = (dict(_rows(self._offsets(name))) for name in (slave, master))
         store = self._group.store(master)
@@ -74,24 +75,22 @@ class ProgressPromises:
             # Of messages that were lost it may still know.
             end = store.queue_end(row.partition(SEPARATOR)[0], queue_id)
             theirs[row, queue_id] = come._replace(offset=min(come.offset, end))
-        self._compare(theirs, f"{slave}, the slave, knows", ours, f"{master} knows")
-
-    def _compare(
-        self, more: dict[QueueKey, Come], who: str, less: dict[QueueKey, Come], but_who: str
-    ) -> None:
-        """The second must know all that the first does."""
-        for key, come in more.items():
-            known = less.get(key)
-            if known is not None and (known.reset != come.reset or known.offset >= come.offset):
-                continue
-            told = f"{who} that {key[0]} has come to {come.offset} of queue {key[1]}"
-            self._violations.append(
-                Violation("progress", f"{told}, {but_who} {None if known is None else known.offset}")
-            )
+        return list(_lacking(theirs, f"{slave}, the slave, knows", ours, f"{master} knows"))
 
     def _offsets(self, name: str) -> ConsumerOffsetTable:
         offsets: ConsumerOffsetTable = self._group.machines[name].service.parts.tables.offsets
         return offsets
+
+
+def _lacking(
+    more: dict[QueueKey, Come], who: str, less: dict[QueueKey, Come], but_who: str
+) -> Iterator[Violation]:
+    """The second must know all that the first does. Of a topic that it lost with its messages it knows nothing."""
+    for key, come in more.items():
+        known = less.get(key, Come(0, come.reset))
+        if known.reset == come.reset and known.offset < come.offset:
+            told = f"{who} that {key[0]} has come to {come.offset} of queue {key[1]}"
+            yield Violation("progress", f"{told}, {but_who} {known.offset}")
 
 
 def _rows(table: ConsumerOffsetTable) -> Iterator[tuple[QueueKey, Come]]:

@@ -85,7 +85,10 @@ class NameJournal:
 
     def sync_folder(self, path: str) -> None:
         """All up to the last change in that folder is durable."""
-        last = max((at for at, (folder, _) in enumerate(self._pending) if folder == path), default=-1)
+        pending = self._pending
+        last = len(pending) - 1
+        while last >= 0 and pending[last][0] != path:
+            last -= 1
         self._commit(last + 1)
 
     def sync(self) -> None:

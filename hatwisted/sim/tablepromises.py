@@ -6,10 +6,13 @@ a slave has it on its disk a while later, if the disk lets it. Whoever is promot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.node.tabledoubt import DoubtfulTable, believe
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
@@ -84,13 +87,24 @@ class TablePromises:
                 self._violations.append(Violation("tables", told))
 
     def check_alike(self) -> None:
-        """Brokers that have been linked for a while, and are well, have the same topics and groups."""
+        """Brokers that have been linked for a while, and are well, have the same topics and groups. A slave that
+        doesn't believe its master, which has lost all of them, waits for an operator."""
+        doubted = self._doubted()
         (one, here), (other, there) = ((name, self._tables(name)) for name in HOSTS)
         for (kind, ours), (_, theirs) in zip(_contents(here), _contents(there), strict=True):
+            if kind in doubted:
+                continue
             for name in sorted(ours.keys() | theirs.keys()):
                 if ours.get(name) != theirs.get(name):
                     told = f"{kind} {name} is {ours.get(name)} on {one}, but {theirs.get(name)} on {other}"
                     self._violations.append(Violation("tables", told))
+
+    def _doubted(self) -> set[str]:
+        """Kinds whose tables the slave doesn't take over from its master."""
+        slave, master = self._tables(self._group.slave), self._tables(self._group.master)
+        offered = dict(_contents(master))
+        tables = (("topic", slave.topics, master.topics), ("group", slave.groups, master.groups))
+        return {kind for kind, held, theirs in tables if not _believed(held, theirs, offered[kind])}
 
     def promoted(self, name: str) -> None:
         """It's the master from now on: what it never had is gone."""
@@ -133,6 +147,18 @@ def _contents(tables: BrokerTables) -> list[tuple[str, Mapping[str, object]]]:
         ("topic", tables.topics.table().topic_config_table),
         ("group", tables.groups.table().subscription_group_table),
     ]
+
+
+def _believed(
+    held: TopicConfigTable | SubscriptionGroupTable,
+    theirs: TopicConfigTable | SubscriptionGroupTable,
+    names: Iterable[str],
+) -> bool:
+    try:
+        believe(held.made(), held.version, names, theirs.version)
+    except DoubtfulTable:
+        return False
+    return True
 
 
 def _words(key: Key, value: int | None) -> str:

@@ -20,12 +20,42 @@ def _drop_uncounted(hold: PullHold, pull: HeldPull) -> None:
     hold.count += pull.weight
 
 
+def _release_nobody(line: WaitLine) -> None:
+    line._waits.clear()
+    line._timer.cancel()
+
+
+def _expire_and_keep(line: WaitLine) -> None:
+    now = line._clock.seconds()
+    for wait in line._waits:
+        if wait.deadline <= now and not wait.deferred.called:
+            wait.deferred.callback(line.offset)
+    due = [wait.deadline for wait in line._waits if not wait.deferred.called]
+    if due:
+        line._timer.set(max(0.0, min(due) - now))
+
+
 WAIT_BUGS: dict[str, Bug] = {
     "put-forgotten": Bug(
         "a put whose time is up while its slave is silent waits on",
         WaitLine,
         "_expire",
         _nothing,
+        ("stall", "pause"),
+        conf={"sync_master": True, "copies": None, "pause": 0.05},
+    ),
+    "puts-dropped": Bug(
+        "a broker that stops tells those nothing who wait for its slave or its disk",
+        WaitLine,
+        "release_all",
+        _release_nobody,
+        conf={"sync_master": True, "sync_flush": True},
+    ),
+    "put-told-twice": Bug(
+        "a put whose time is up is told again when its slave has it",
+        WaitLine,
+        "_expire",
+        _expire_and_keep,
         ("stall", "pause"),
         conf={"sync_master": True, "copies": None, "pause": 0.05},
     ),

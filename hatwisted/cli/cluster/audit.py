@@ -38,6 +38,7 @@ from hatwisted.wire.logrange import (
     parse_begin,
     span_fields,
 )
+from hatwisted.wire.printable import printable
 
 if TYPE_CHECKING:
     from hatwisted.wire.remoting import RemotingCommand
@@ -131,7 +132,7 @@ def audit(
             click.echo(msgspec.json.encode(found))
         else:
             for line in audit_lines(found):
-                click.echo(line)
+                click.echo(printable(line))
         if not all(each.repaired for each in found.differences):
             return EXIT_PROBLEMS
         return EXIT_OK if found.complete else EXIT_INTERRUPTED

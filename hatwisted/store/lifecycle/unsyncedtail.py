@@ -24,8 +24,9 @@ from hatwisted.wire import layout
 SECTOR: Final = 512
 """Bytes that a disk writes whole or not at all."""
 
-LEAST_REST: Final = 16
-"""Zeros at a break that count as the rest of a sector whose last part was never written; fewer may be anything."""
+LEAST_REST: Final = 8
+"""Zeros at a break that count as the rest of a sector whose last part was never written: the length of a record
+and its magic, at least. Fewer may be anything."""
 
 
 class Break(NamedTuple):
@@ -61,11 +62,12 @@ def is_unsynced(log: LogBytes, found: Break, synced_until: int | None) -> bool:
 
 
 def _has_hole(log: LogBytes, begin: int, end: int) -> bool:
+    """Is one of the sectors that [begin, end) touches zero? The last may reach into the record that begins at
+    `end`: the first bytes of its length are zeros."""
     at = begin
     while at < end:
-        sector_end = min(at - at % SECTOR + SECTOR, end)
-        size = sector_end - at
-        if (size == SECTOR or (at == begin and size >= LEAST_REST)) and not any(log.read(at, size)):
+        size = SECTOR - at % SECTOR
+        if size >= LEAST_REST and not any(log.read(at, size)):
             return True
-        at = sector_end
+        at += size
     return False
