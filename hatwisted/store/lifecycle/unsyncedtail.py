@@ -24,8 +24,9 @@ from hatwisted.wire import layout
 SECTOR: Final = 512
 """Bytes that a disk writes whole or not at all."""
 
-LEAST_REST: Final = 16
-"""Zeros at a break that count as the rest of a sector whose last part was never written; fewer may be anything."""
+LEAST_REST: Final = 8
+"""Zeros at a break that count as the rest of a sector whose last part was never written: the length of a record
+and its magic, at least. Fewer may be anything."""
 
 
 class Break(NamedTuple):

@@ -71,6 +71,22 @@ class HoleTests(PowerLossCase):
         self.lose_sectors(victim.offset + 2, victim.end + 2)
         self.assertEqual(self.start().end, victim.offset)
 
+    def test_B168_the_rest_of_a_sector_may_be_no_more_than_a_record_s_length_and_magic(self) -> None:
+        for rest, is_hole in ((8, True), (7, False)):
+            self.disk.names.files.clear()
+            self.written_on()
+            (first,) = self.put("T", b"x")
+            overhead = first.end - first.offset - 1
+            (before,) = self.put("T", b"x" * (SECTOR - (first.end + overhead + rest) % SECTOR))
+            self.assertEqual((before.end + rest) % SECTOR, 0)
+            self.put("T", b"whole but for its first bytes", 3)
+            self.lose_sectors(before.end, before.end + rest)
+            if is_hole:
+                self.assertEqual(self.start().end, before.end)
+                self.kill()
+            else:
+                self.assertRaises(DamagedLog, self.start)
+
     def test_B168_changed_bytes_are_damage_and_no_hole(self) -> None:
         synced = self.written_on()
         self.kernel_writes("commitlog")
