@@ -57,10 +57,15 @@ class DeferredWatch:
 
     def check_fired(self) -> None:
         """All processes have stopped in order: somebody still waits for what is left."""
-        left = [code for deferred, code in self._waiting.items() if deferred._callbacks]
+        left = [code for deferred, code in self._waiting.items() if _is_waited_for(deferred)]
         for code in left[:MOST_TOLD]:
             told = f"a Deferred made by {_named(code)} never fires, and is waited for"
             self.violations.append(Violation("never", told))
+
+
+def _is_waited_for(deferred: Deferred[Any]) -> bool:
+    held = vars(deferred)  # by its older name up to Twisted 25.4
+    return bool(held["_callbacks"] if "_callbacks" in held else held["callbacks"])
 
 
 def _named(code: CodeType) -> str:

@@ -54,6 +54,8 @@ class ProcessClock:
         self.paused_until = 0.0
         self.ahead = ahead
         self.speed = speed
+        self.workers: dict[str, SimWorker] = {}
+        """Its threads, by name."""
         self._clock = clock
 
     def seconds(self) -> float:
@@ -181,7 +183,9 @@ class Machine:
         host = self._network.host(address)
 
         def make_worker(name: str, threads: int) -> SimWorker:
-            return SimWorker(process, self._random, threads, lambda: self.work_delay)
+            worker = SimWorker(process, self._random, threads, lambda: self.work_delay)
+            process.workers[name] = worker
+            return worker
 
         return Parts(
             clock=process,
@@ -247,7 +251,10 @@ class Machine:
         locks = [f"the lock {path}" for path in sorted(self.disk.locked)]
         ours = [end for end in self._network.transports if end.getHost().host == self.address]
         ends = [end for end in ours if not end.disconnecting]
-        return timers + sorted(files) + locks + [f"a connection to {end.getPeer().host}" for end in ends]
+        ports = [f"the port {port}" for port in self._network.ports_of(self.address)]
+        threads = [f"the threads {name}" for name, worker in process.workers.items() if not worker.stopped]
+        peers = [f"a connection to {end.getPeer().host}" for end in ends]
+        return timers + sorted(files) + locks + ports + threads + peers
 
     def kill(self, *, in_order: bool = False) -> None:
         """The process is gone, at once. in_order: it had stopped before."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hatwisted.broker.node import brokernode
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold
 from hatwisted.ha.haconnection import HAConnection
+from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.store.log.waitline import WaitLine
 
@@ -18,6 +20,11 @@ _drop = PullHold._drop
 def _drop_uncounted(hold: PullHold, pull: HeldPull) -> None:
     _drop(hold, pull)
     hold.count += pull.weight
+
+
+def _close_connections(_port: object, factory: RemotingServerFactory) -> None:
+    for connection in list(factory.connections):
+        connection.close()
 
 
 def _release_nobody(line: WaitLine) -> None:
@@ -44,6 +51,7 @@ WAIT_BUGS: dict[str, Bug] = {
         ("stall", "pause"),
         conf={"sync_master": True, "copies": None, "pause": 0.05},
     ),
+    "port-left": Bug("a stopped broker still listens", brokernode, "_close", _close_connections),
     "puts-dropped": Bug(
         "a broker that stops tells those nothing who wait for its slave or its disk",
         WaitLine,

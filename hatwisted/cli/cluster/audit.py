@@ -16,6 +16,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
+from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_options
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
@@ -104,6 +105,7 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
     help="Have the slave overwrite its rotten records with the master's intact ones.",
 )
 @click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
+@credentials_option
 @tls_options
 @json_option
 def audit(
