@@ -20,6 +20,8 @@ MAX_SIZE: Final = 4 << 20
 """Bytes of one file."""
 MAX_ACCOUNTS: Final = 10_000
 """Accounts of one file."""
+MAX_NESTING: Final = 32
+"""Lists and maps within each other; what is known here has four levels."""
 
 ACCOUNTS: Final = "accounts"
 ADDRESSES: Final = "globalWhiteRemoteAddresses"
@@ -50,10 +52,24 @@ def parse_acl_file(data: bytes) -> AclFile:
     if len(data) > MAX_SIZE:
         raise ValueError(f"{len(data)} bytes, and an ACL file has at most {MAX_SIZE}")
     try:
+        _check_nesting(data)
         document = yaml.load(data, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"not YAML: {_place(error)}") from None
     return _read({} if document is None else document)
+
+
+def _check_nesting(data: bytes) -> None:
+    """The C parser builds what is nested by recursion, without a bound: some KiB of brackets would end the
+    process. Raises ValueError or YAMLError."""
+    depth = 0
+    for event in yaml.parse(data, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ValueError(f"not YAML that makes sense: nested deeper than {MAX_NESTING} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def with_account(document: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.parts import Parts
-from hatwisted.assembly.ports import BrokerPorts
+from hatwisted.assembly.ports import BrokerPorts, behind_proxies
 from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.admin.auditedstate import audited_states
@@ -83,7 +83,9 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
     encryption = Encryption(config, parts, worker)
-    ports = BrokerPorts(config, parts.listening, encryption.port)
+    ports = BrokerPorts(
+        config, parts.listening, lambda listen: encryption.port(behind_proxies(config, parts.clock, listen))
+    )
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.parts import Parts
-from hatwisted.assembly.ports import claim, interface_of
+from hatwisted.assembly.ports import behind_proxies, claim, interface_of
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
@@ -47,13 +47,14 @@ def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
 def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:
     worker = parts.make_worker("namesrv", 1)
     encryption = Encryption(config, parts, worker)
+    listen = partial(parts.listening.listen, config.listen_port, interface=interface)
     return NameServerService(
         config,
         parts.clock,
         parts.file_system,
         worker,
         NameServerPort(
-            encryption.port(partial(parts.listening.listen, config.listen_port, interface=interface)),
+            encryption.port(behind_proxies(config, parts.clock, listen)),
             partial(parts.listening.release, config.listen_port, interface),
             parts.connections,
         ),
@@ -82,6 +83,7 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
         listen_allow_list=config.listen_allow_list,
         admin_allow_list=config.admin_allow_list,
+        proxy_protocol_from=config.proxy_protocol_from,
         address_request_rate=config.address_request_rate,
         address_byte_rate=config.address_byte_rate,
         max_connections_per_address=config.max_connections_per_address,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from twisted.internet.interfaces import IReactorTime
+
 from hatwisted.config.errors import SettingError
-from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.remoting.interfaces import IListening, Listen, PortUnavailable
+from hatwisted.remoting.proxyprotocol import ProxiedFactory
+from hatwisted.wire.networks import allow_list
 
 
 class BrokerPorts:
@@ -49,6 +53,17 @@ class BrokerPorts:
         """Give back those that were never opened; idempotent."""
         for port in self._roles:
             self._listening.release(port, self._interface)
+
+
+def behind_proxies(config: BrokerConfig | NamesrvConfig, clock: IReactorTime, listen: Listen) -> Listen:
+    """What opens a port behind the configured proxies.
+
+    - config: says where they are
+    - clock: of time limits
+    - listen: opens the port itself
+    """
+    proxies = allow_list(config.proxy_protocol_from)
+    return listen if proxies is None else lambda factory: listen(ProxiedFactory(factory, proxies, clock))
 
 
 def interface_of(bind_address: str) -> str:

@@ -6,6 +6,8 @@ from typing import Final
 
 import click
 
+from hatwisted.wire.printable import printable
+
 EXIT_OK: Final = 0
 EXIT_PROBLEMS: Final = 1
 """The command did its work and found something that needs attention."""
@@ -17,3 +19,7 @@ class CannotRun(click.ClickException):
     """Something the user can fix; shown as one line."""
 
     exit_code = EXIT_CANNOT
+
+    def format_message(self) -> str:
+        """See click.ClickException. What peers and files say is quoted in it."""
+        return printable(super().format_message(), keep="\n")

@@ -10,6 +10,9 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from hatwisted.wire.printable import printable
 
 
 def json_option(command: Any) -> Any:
@@ -31,6 +34,6 @@ def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Seque
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*[str(each) for each in row])
+        table.add_row(*[Text(printable(str(each))) for each in row])
     width = None if sys.stdout.isatty() else 500
     Console(width=width, highlight=False).print(table)

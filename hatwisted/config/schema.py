@@ -101,6 +101,8 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
     listen_allow_list: NetworkList = None
     """Ours: networks from where clients may connect; everywhere if the file doesn't say."""
+    proxy_protocol_from: NetworkList = None
+    """Ours: networks of proxies, whose connections begin with a PROXY header (version 1 or 2)."""
     admin_allow_list: NetworkList = None
     """Ours: networks from where the broker may be changed. If the file doesn't say: with accounts from everywhere,
     else from its own host alone."""
@@ -283,6 +285,8 @@ class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     """The file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     order_message_enable: Bool = False
     listen_allow_list: NetworkList = None
+    """Ours: as a broker's."""
+    proxy_protocol_from: NetworkList = None
     """Ours: as a broker's."""
     acl_enable: Bool = False
     """Ours, as the two that follow: serve only accounts of ACL 1.0, and registrations only of administrators."""

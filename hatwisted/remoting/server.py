@@ -170,7 +170,8 @@ class RemotingConnection(Protocol):
         self.host_bytes = self.host.pack()
         self.address = str(client)
         self.peer = f"{client}:{address.port}"
-        self.local = client.is_loopback or address.host == transport.getHost().host
+        at_proxy = getattr(transport, "behind_proxy", False)
+        self.local = not at_proxy and (client.is_loopback or address.host == transport.getHost().host)
         self.open = True
         if not self.factory.admit(self):
             transport.abortConnection()

@@ -11,10 +11,11 @@ end) and who looks after it (`simoperator`), with the `history` of the answers t
 `deliveries` judges what brokers put by themselves later, `tablepromises` what they have confirmed about
 topics and groups, `indexcheck` the key index. Some have consumers: a `groupmember` is a process of theirs,
 `consumption` what its group was given, and `progresspromises` judges what brokers know of it. `waitwatch` looks
-at what waits in brokers. `trace` tells two runs apart. `soak` runs seeds by the thousand, `shrink` leaves out the
-faults that a failure doesn't need, a `recording` makes the `simulationpage` on which one seed is watched, and
-`deliberatebugs`, among them `servicebugs`, `tablebugs`, `waitbugs` and `writebugs`, are what the promises must
-notice (a `plantedbug` each): a `bughunt` counts the seeds that it takes.
+at what waits in brokers, `deferredwatch` at every Deferred. `trace` tells two runs apart. `soak` runs seeds by
+the thousand, `shrink` leaves out the faults that a failure doesn't need, a `recording` makes the
+`simulationpage` on which one seed is watched, and `deliberatebugs`, among them `servicebugs`, `tablebugs`,
+`waitbugs` and `writebugs`, are what the promises must notice (a `plantedbug` each): a `bughunt` counts the seeds
+that it takes.
 
 Imported by tests and by `make soak`, by no server.
 """

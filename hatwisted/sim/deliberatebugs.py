@@ -154,6 +154,13 @@ def _write_carelessly(log: CommitLog, run: AppendRun) -> str:
     return ""
 
 
+_resume = CommitLog.resume
+
+
+def _resume_flushed(log: CommitLog, queue_offsets: Any, store_timestamp: int, _flushed: int) -> None:
+    _resume(log, queue_offsets, store_timestamp, log.max_offset)
+
+
 def _lock_root_alone(lock: StoreLock, fs: Any, root: str, log_folder: str) -> None:
     _lock(lock, fs, root, join(root, LOG_FOLDER))
 
@@ -311,6 +318,14 @@ BUGS |= {
         ("leap",),
         _eventful,
         {"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
+    ),
+    "written-as-flushed": Bug(
+        "what a process has written counts as flushed for the next one, under SYNC_FLUSH as well",
+        CommitLog,
+        "resume",
+        _resume_flushed,
+        ("conf", "power"),
+        conf={"sync_flush": False, "log_file_size": 1 << 14, "pause": 0.05, "sizes": (500, 3000)},
     ),
     "timer-left": Bug("a stopped store leaves a timer", WaitLine, "release_all", _release_half),
 }

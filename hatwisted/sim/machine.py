@@ -54,6 +54,8 @@ class ProcessClock:
         self.paused_until = 0.0
         self.ahead = ahead
         self.speed = speed
+        self.workers: dict[str, SimWorker] = {}
+        """Its threads, by name."""
         self._clock = clock
 
     def seconds(self) -> float:
@@ -118,6 +120,8 @@ class Machine:
         and run what these do at their end."""
         self.losses = 0
         """How often the power has failed."""
+        self.deaths = 0
+        """How often a process has ended without having stopped."""
         self.ahead = 0.0
         """Seconds by which its clock is ahead. A process that runs never goes back."""
         self.speed = 1.0
@@ -179,7 +183,9 @@ class Machine:
         host = self._network.host(address)
 
         def make_worker(name: str, threads: int) -> SimWorker:
-            return SimWorker(process, self._random, threads, lambda: self.work_delay)
+            worker = SimWorker(process, self._random, threads, lambda: self.work_delay)
+            process.workers[name] = worker
+            return worker
 
         return Parts(
             clock=process,
@@ -216,6 +222,7 @@ class Machine:
             return False
         finally:
             twin.alive = False
+            self.deaths += 1
             self._network.vanish(address, told=True)
         return True
 
@@ -233,7 +240,7 @@ class Machine:
     def _end_stopped(self, process: ProcessClock | None, ended: Deferred[None]) -> None:
         if process is not None and self.process is process:
             self.left_open = self._left_open(process)
-            self.kill()
+            self.kill(in_order=True)
         ended.callback(None)
 
     def _left_open(self, process: ProcessClock) -> list[str]:
@@ -244,10 +251,14 @@ class Machine:
         locks = [f"the lock {path}" for path in sorted(self.disk.locked)]
         ours = [end for end in self._network.transports if end.getHost().host == self.address]
         ends = [end for end in ours if not end.disconnecting]
-        return timers + sorted(files) + locks + [f"a connection to {end.getPeer().host}" for end in ends]
+        ports = [f"the port {port}" for port in self._network.ports_of(self.address)]
+        threads = [f"the threads {name}" for name, worker in process.workers.items() if not worker.stopped]
+        peers = [f"a connection to {end.getPeer().host}" for end in ends]
+        return timers + sorted(files) + locks + ports + threads + peers
 
-    def kill(self) -> None:
-        """The process is gone, at once."""
+    def kill(self, *, in_order: bool = False) -> None:
+        """The process is gone, at once. in_order: it had stopped before."""
+        self.deaths += not in_order
         self._end()
         self._network.vanish(self.address, told=True)
         self.disk.process_gone()
@@ -260,6 +271,7 @@ class Machine:
 
     def _power_failed(self) -> None:
         """The process is gone, and nobody hears of it."""
+        self.deaths += 1
         self._end()
         self.losses += 1
         self.powered = False

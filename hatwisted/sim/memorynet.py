@@ -110,6 +110,10 @@ class MemoryNetwork:
         for transport in [each for each in self.transports if each.getHost().host == address]:
             transport.vanish(told=told)
 
+    def ports_of(self, address: str) -> list[int]:
+        """Ports that are listened on there, or claimed."""
+        return sorted(port for host, port in (*self.listening, *self.claimed) if host == address)
+
     def later(self, function: Callable[..., object], *args: object) -> IDelayedCall:
         """Call when something sent now arrives."""
         return self.clock.callLater(self.latency(), function, *args)

@@ -85,13 +85,12 @@ class ProgressPromises:
 def _lacking(
     more: dict[QueueKey, Come], who: str, less: dict[QueueKey, Come], but_who: str
 ) -> Iterator[Violation]:
-    """The second must know all that the first does."""
+    """The second must know all that the first does. Of a topic that it lost with its messages it knows nothing."""
     for key, come in more.items():
-        known = less.get(key)
-        if known is None or (known.reset == come.reset and known.offset < come.offset):
+        known = less.get(key, Come(0, come.reset))
+        if known.reset == come.reset and known.offset < come.offset:
             told = f"{who} that {key[0]} has come to {come.offset} of queue {key[1]}"
-            has = None if known is None else known.offset
-            yield Violation("progress", f"{told}, {but_who} {has}")
+            yield Violation("progress", f"{told}, {but_who} {known.offset}")
 
 
 def _rows(table: ConsumerOffsetTable) -> Iterator[tuple[QueueKey, Come]]:

@@ -197,7 +197,7 @@ class Operator:
             if limit.active():
                 limit.cancel()
             group.hands_off.discard(name)
-            for left in machine.left_open if name != "names" else ():
+            for left in machine.left_open:
                 self.violations.append(Violation("leak", f"{name} has stopped, and has {left}"))
 
         return machine.stop().addCallback(stopped)

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.bitrot import ROUND, flip_bit
+from hatwisted.sim.deferredwatch import DeferredWatch
 from hatwisted.sim.deliveries import early, rolled_back, undelivered
 from hatwisted.sim.faultinjector import FaultInjector
 from hatwisted.sim.faultplan import HOSTS
@@ -57,6 +58,11 @@ producers are seconds apart."""
 
 LOSES = frozenset(("power", "die", "flicker", "failing", "promote"))
 """Faults by which a master may end up without what it had."""
+
+LATE_SENDS = 3
+
+HEALTHY_LATENCY = 0.003
+"""Most seconds on the way, while all is well."""
 
 LOOK = 0.25
 """Seconds between two looks of the operator."""
@@ -114,6 +120,8 @@ class Simulation:
         )
 
         self._watch = LogWatch()
+        self._deferreds = DeferredWatch()
+        self._deaths = 0
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
             self.clock,
@@ -129,13 +137,14 @@ class Simulation:
     def run(self) -> Outcome:
         """To the end, or to the first violation."""
         watch = self._watch
-        with watch.watching(), tightened(self.setup.tight):
+        with watch.watching(), self._deferreds.watching(), tightened(self.setup.tight):
             try:
                 self._run()
             except _Broken:
                 pass
             except Exception:
                 self.violations.append(Violation("exception", Failure().getTraceback()))
+            self.violations[:0] = self._deferreds.violations
             self.violations += watch.violations
         self.group.mute()
         return Outcome(
@@ -198,6 +207,10 @@ class Simulation:
         """Let time pass, under the operator's eyes."""
         while self.clock.seconds() < time:
             self.clock.run_until(min(time, self.clock.seconds() + LOOK))
+            deaths = sum(machine.deaths for machine in self.group.machines.values())
+            if deaths != self._deaths:
+                self._deaths = deaths
+                self._deferreds.forget()
             if not self._ending:
                 self.operator.look()
             self.looked()
@@ -223,6 +236,8 @@ class Simulation:
         return next((seen.place for seen in reversed(copies) if seen.body == sent.body), None)
 
     def _answered(self, sent: Sent) -> None:
+        if self._ending:  # by brokers that stop
+            return
         machines = self.group.machines
         master, changes, states = self._sent_when.pop(sent.number)
         self.answers["none" if sent.code is None else str(sent.code)] += 1
@@ -348,6 +363,7 @@ class Simulation:
         machines = self.group.machines
         members = [name for name in machines if name in MEMBERS]
         self._stop_some(members)
+        self._send_late()
         closing = [self._client.close(), self._transactions.close()]
         self._stop_some((*HOSTS, "names"))
         for name in machines:
@@ -355,6 +371,15 @@ class Simulation:
                 self.violations.append(Violation("stop", f"{name} hasn't stopped"))
         if not all(each.called for each in closing):
             self.violations.append(Violation("stop", "a client hasn't closed"))
+        self._deferreds.check_fired()
+
+    def _send_late(self) -> None:
+        """Some sends are under way when the brokers stop, and the slave isn't heard any more."""
+        group = self.group
+        group.faults.cuts.add((ADDRESSES[group.slave], ADDRESSES[group.master]))
+        for _ in range(LATE_SENDS):
+            self._load.send(self.group.master_address)
+        self.clock.run_until(self.clock.seconds() + 2 * HEALTHY_LATENCY)
 
     def _stop_some(self, names: Sequence[str]) -> None:
         machines = self.group.machines

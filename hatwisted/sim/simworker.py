@@ -38,11 +38,12 @@ class SimWorker:
         """Calls that are yet to run."""
         self._ended: dict[Deferred[Any], IDelayedCall] = {}
         """Calls that have run, until their results arrive."""
-        self._stopped = False
+        self.stopped = False
+        """Takes no more calls."""
 
     def run(self, function: Callable[..., object], *args: object) -> Deferred[Any]:
         """See IWorker."""
-        if self._stopped:
+        if self.stopped:
             return fail(StoreError("the store's worker threads have been stopped"))
         done: Deferred[Any] = Deferred()
         self._waiting.append((done, function, args))
@@ -77,7 +78,7 @@ class SimWorker:
 
     def stop(self) -> None:
         """See IWorker."""
-        self._stopped = True
+        self.stopped = True
         for result in self._ended.values():
             result.reset(0)
         for _, due in self._begun.values():

@@ -89,7 +89,8 @@ class WaitWatch:
             "disk": parts.store.flusher.line,
         }
         for what, line in lines.items():
-            late = parts.clock.seconds() - min((wait.deadline for wait in line._waits), default=float("inf"))
+            due = [wait.deadline for wait in line._waits if not wait.deferred.called]
+            late = parts.clock.seconds() - min(due, default=float("inf"))
             if late > LATE:
                 self._tell(f"a put on {name} waits for its {what} {late:.1f} s beyond its time")
 

@@ -30,7 +30,9 @@ from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
+from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
+from hatwisted.wire.printable import printable
 
 log = Logger()
 
@@ -89,6 +91,7 @@ def make_service(
     Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
     `--print-config`.
     """
+    keep_log_printable()
     terminal = Terminal(program)
     terminal.explain_late_errors()
     with _explained(program):
@@ -213,7 +216,7 @@ def one_line(error: BaseException) -> str:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         text = str(error) or type(error).__name__
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
+from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_options
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
@@ -37,6 +38,7 @@ from hatwisted.wire.logrange import (
     parse_begin,
     span_fields,
 )
+from hatwisted.wire.printable import printable
 
 if TYPE_CHECKING:
     from hatwisted.wire.remoting import RemotingCommand
@@ -103,6 +105,7 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
     help="Have the slave overwrite its rotten records with the master's intact ones.",
 )
 @click.option("--rate", type=Size(), default=RATE, help="Bytes of each log read a second (64m).")
+@credentials_option
 @tls_options
 @json_option
 def audit(
@@ -129,7 +132,7 @@ def audit(
             click.echo(msgspec.json.encode(found))
         else:
             for line in audit_lines(found):
-                click.echo(line)
+                click.echo(printable(line))
         if not all(each.repaired for each in found.differences):
             return EXIT_PROBLEMS
         return EXIT_OK if found.complete else EXIT_INTERRUPTED

@@ -13,15 +13,14 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
-from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.errors import ClientError
 
 EXIT_INTERRUPTED: Final = 130
@@ -67,7 +66,7 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which cluster, and how to reach it."""
-    return namesrv_option(tls_options(command))
+    return namesrv_option(credentials_option(tls_options(command)))
 
 
 Runner = Callable[[str, Work], int]
@@ -90,9 +89,8 @@ def run_reactor(namesrv: str, work: Work) -> int:
 
     reactor: Any = installed
     try:
-        credentials = find_credentials(os.environ, Path.home())
-        tls = tls_of(click.get_current_context())
-        cluster = Cluster(reactor, namesrv, credentials=credentials, tls=tls)
+        context = click.get_current_context()
+        cluster = Cluster(reactor, namesrv, credentials=credentials_of(context), tls=tls_of(context))
     except ValueError as error:
         raise CannotRun(str(error)) from error
     interrupt = Interrupt()

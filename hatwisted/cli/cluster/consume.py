@@ -23,6 +23,7 @@ from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.consumerdata import ALL_TAGS
+from hatwisted.wire.printable import printable
 
 
 @click.command("consume")
@@ -158,10 +159,17 @@ class _Printing:
 
     def _print(self, message: ReceivedMessage) -> None:
         out = sys.stdout.buffer
-        out.write((as_json(message) if self._options["as_json"] else message.body) + b"\n")
+        out.write((as_json(message) if self._options["as_json"] else shown_body(message.body)) + b"\n")
         out.flush()
         self._printed += 1
         self._progress.update(self._task, description=f"{self._printed} messages")
+
+
+def shown_body(body: bytes) -> bytes:
+    """As it is; on a terminal without what that would obey."""
+    if not sys.stdout.isatty():
+        return body
+    return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t").encode()
 
 
 def as_json(message: ReceivedMessage) -> bytes:

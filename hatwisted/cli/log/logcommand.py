@@ -16,6 +16,7 @@ from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.store.errors import StoreError
 from hatwisted.store.lifecycle.storelock import StoreLock
+from hatwisted.wire.printable import printable
 
 P = ParamSpec("P")
 Found = TypeVar("Found")
@@ -66,4 +67,4 @@ def print_result(found: Found, as_json: bool, lines: Callable[[Found], Iterable[
         click.echo(msgspec.json.encode(found))
         return
     for line in lines(found):
-        click.echo(line)
+        click.echo(printable(line))

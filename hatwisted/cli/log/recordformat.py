@@ -16,6 +16,7 @@ import msgspec
 from hatwisted.wire import layout
 from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
+from hatwisted.wire.printable import printable
 from hatwisted.wire.storedrecord import Record
 
 BodyForm = Literal["text", "base64", "none"]
@@ -65,26 +66,19 @@ def as_line(record: Record, form: BodyForm) -> str:
         f"{record.total_size}B",
     ]
     named = zip(("tag", "keys", "id"), _SHOWN_APART, strict=True)
-    parts += [f"{label}={_printable(properties[name])}" for label, name in named if name in properties]
+    parts += [f"{label}={properties[name]}" for label, name in named if name in properties]
     if record.transaction_type:
         kinds = {4: "prepared", 8: "commit", 12: "rollback"}
         parts.append(f"transaction={kinds[record.transaction_type]}@{record.prepared_transaction_offset}")
     if form != "none":
         parts.append(f"body={_line_body(record, form)}")
-    return " ".join(parts)
+    return printable(" ".join(parts))
 
 
 def _line_body(record: Record, form: BodyForm) -> str:
     text = body_text(record) if form == "text" else None
-    text = _printable(text) if text is not None else "base64:" + base64.b64encode(record.body).decode()
+    text = printable(text) if text is not None else "base64:" + base64.b64encode(record.body).decode()
     return text if len(text) <= LINE_BODY else text[:LINE_BODY] + f"... ({len(record.body)} bytes)"
-
-
-def _printable(text: str) -> str:
-    """Line breaks and control characters escaped, so that a record stays one line."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def as_json(record: Record, form: BodyForm) -> bytes:

@@ -37,6 +37,7 @@ from rich.progress import (
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.optiongroup import option_group
+from hatwisted.wire.printable import printable
 
 P = ParamSpec("P")
 
@@ -239,4 +240,4 @@ def print_result(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str
         click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
         return
     for line in lines(result):
-        click.echo(line)
+        click.echo(printable(line))

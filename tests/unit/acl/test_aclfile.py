@@ -79,6 +79,21 @@ class AclFileTests(SynchronousTestCase):
         error = self.assertRaises(ValueError, parse_acl_file, b"!!python/object/apply:os.getcwd []")
         self.assertIn("could not determine a constructor", str(error))
 
+    def test_nesting_without_end_is_refused(self) -> None:
+        """PyYAML's C parser builds what is nested by recursion, which ends the process."""
+        for open_, close in ((b"[", b"]"), (b"{a: ", b"}"), (b"- ", b""), (b"? ", b"")):
+            for depth in (40, 30_000):
+                nested = (
+                    b"accounts: []\nother: "
+                    + b"\n " * (open_ == b"- ")
+                    + open_ * depth
+                    + b"1"
+                    + close * depth
+                )
+                error = self.assertRaises(ValueError, parse_acl_file, nested)
+                self.assertIn("not YAML", str(error), open_)
+        parse_acl_file(b"accounts: []\nother: " + b"[" * 20 + b"]" * 20)
+
     def test_a_broken_line_is_named_and_not_shown(self) -> None:
         error = self.assertRaises(ValueError, parse_acl_file, b"accounts:\n- secretKey: 'hush-hush\n")
         self.assertIn("line 3", str(error))

@@ -162,9 +162,9 @@ class TestVersion(TopicCase):
         self.assertFalse(self.topics.get("T").order)
 
     def test_B101_slave_takes_over_the_masters_table_deletions_included(self):
-        mine = TopicConfig(topic_name="Mine")
-        self.topics.put(mine)
-        theirs = TopicTable(data_version=DataVersion(counter=7, timestamp=1), topic_config_table={"T": mine})
+        self.topics.put(TopicConfig(topic_name="Mine"))
+        copied = {"T": TopicConfig(topic_name="T")}
+        theirs = TopicTable(data_version=DataVersion(counter=7, timestamp=1), topic_config_table=copied)
         self.assertTrue(self.topics.replace(theirs))
         self.assertEqual((self.topics.names(), self.topics.version.counter), (["T"], 7))
         self.assertFalse(self.topics.replace(theirs))

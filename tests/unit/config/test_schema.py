@@ -39,6 +39,7 @@ NOT_IN_4_9_7 = {
     "aclPlainFile",
     "listenAllowList",
     "adminAllowList",
+    "proxyProtocolFrom",
     "haAllowList",
     "maxConnectionsPerAddress",
     "addressRequestRate",

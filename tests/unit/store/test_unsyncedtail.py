@@ -71,6 +71,22 @@ class HoleTests(PowerLossCase):
         self.lose_sectors(victim.offset + 2, victim.end + 2)
         self.assertEqual(self.start().end, victim.offset)
 
+    def test_B168_the_rest_of_a_sector_may_be_no_more_than_a_record_s_length_and_magic(self) -> None:
+        for rest, is_hole in ((8, True), (7, False)):
+            self.disk.names.files.clear()
+            self.written_on()
+            (first,) = self.put("T", b"x")
+            overhead = first.end - first.offset - 1
+            (before,) = self.put("T", b"x" * (SECTOR - (first.end + overhead + rest) % SECTOR))
+            self.assertEqual((before.end + rest) % SECTOR, 0)
+            self.put("T", b"whole but for its first bytes", 3)
+            self.lose_sectors(before.end, before.end + rest)
+            if is_hole:
+                self.assertEqual(self.start().end, before.end)
+                self.kill()
+            else:
+                self.assertRaises(DamagedLog, self.start)
+
     def test_B168_changed_bytes_are_damage_and_no_hole(self) -> None:
         synced = self.written_on()
         self.kernel_writes("commitlog")
@@ -82,6 +98,31 @@ class HoleTests(PowerLossCase):
         synced = self.written_on(seconds=2)
         self.lose_sectors(synced + 2000, synced + 2600)
         self.assertLess(self.start().end, synced + 2600)
+
+    def test_B168_a_clock_that_was_ahead_makes_no_difference(self) -> None:
+        """Its times are impossible now, what was synced is known all the same."""
+        for lost, is_hole in ((2000, True), (-5000, False)):
+            self.disk.names.files.clear()
+            self.clock.advance(100 * 24 * 3600)
+            synced = self.written_on()
+            self.lose_sectors(synced + lost, synced + lost + 600)
+            self.clock.rightNow -= 100 * 24 * 3600
+            if is_hole:
+                self.assertTrue(synced < self.start().end < synced + 2600)
+                self.kill()
+            else:
+                self.assertRaises(DamagedLog, self.start)
+
+    def test_B168_what_rocketmq_has_synced_since_our_note_is_damage(self) -> None:
+        synced = self.written_on(seconds=2)
+        note = self.disk.read("/s/checkpoint")[-48:]
+        self.flush()
+        self.pass_time(12)
+        self.lose_sectors(synced + 2000, synced + 2600)
+        file = self.disk.open("/s/checkpoint")
+        file.pwrite((note,), 4096 - len(note))
+        file.datasync()
+        self.assertRaises(DamagedLog, self.start)
 
     def test_B168_without_a_checkpoint_it_is_not_known_what_was(self) -> None:
         synced = self.written_on()
