@@ -46,6 +46,17 @@ class TlsLayer(TLSMemoryBIOProtocol):
         super().dataReceived(data)
         self.wrappedProtocol.hand_on()
 
+    def loseConnection(self) -> None:
+        """Say that this is the end, and close once that has been written.
+
+        Twisted's waits for the peer to say so, too, and for the producer to leave; RocketMQ's servers don't
+        answer.
+        """
+        if self.connected and not self.disconnecting:
+            self.unregisterProducer()
+            super().loseConnection()
+            cast(ITransport, self.transport).loseConnection()
+
     def certificate_refused(self, reason: str) -> None:
         """See RefusalListener."""
         self.wrappedProtocol.problem = reason
