@@ -10,16 +10,17 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import connectProtocol
-from twisted.internet.interfaces import IProtocol
+from twisted.internet.interfaces import IProtocol, ITransport
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.memorynet import MemoryNetwork
-from hatwisted.tls import handshakes
+from hatwisted.tls import handshakes, tlslayer
 from hatwisted.tls.certificates import Identity
 from hatwisted.tls.contexts import ClientAuth, client_context, server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT, Handshakes
@@ -152,6 +153,18 @@ class PermissiveTests(TlsPortCase):
         self.successResultOf(self.connect(self.connecting(check_host=False)))
         self.network.names["broker-a"] = BROKER
         self.successResultOf(self.connect(host="broker-a"))
+
+    def test_a_big_write_leaves_in_one_piece(self) -> None:
+        client = self.successResultOf(self.connect())
+        pieces: list[int] = []
+
+        def write(transport: ITransport, data: bytes) -> None:
+            pieces.append(len(data))
+            write_now(transport, data)
+
+        self.patch(tlslayer, "write_now", write)
+        self.assertEqual(len(self.echo(client, 200_000)), 200_000)
+        self.assertEqual([size > 200_000 for size in pieces], [True, True], "a request and its answer")
 
     def test_whoever_verifies_nothing_accepts_anything(self) -> None:
         self.shown = Issued(("nobody",))
