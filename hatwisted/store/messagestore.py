@@ -192,6 +192,7 @@ class MessageStore:
         self.checkpoint.indexed = None  # of the last exit; the next one notes its own
         self.log.resume(self.queues.offsets(), report.store_timestamp, report.flushed)
         self._mark.begin(report.flushed)
+        self.checkpoint.flushed = min(max(self.checkpoint.flushed or 0, report.flushed), report.end)
         if self.log.max_offset == self.log.min_offset:
             self._begin_checkpoint()
         if self.log.min_offset:
@@ -270,6 +271,7 @@ class MessageStore:
 
     def _flushed(self, offset: int, store_timestamp: int) -> None:
         self.checkpoint.advance(physic=store_timestamp)
+        self.checkpoint.flushed = offset
 
     # -- reading ---------------------------------------------------------------------------------------------
 

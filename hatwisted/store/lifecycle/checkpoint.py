@@ -4,8 +4,9 @@ After an unclean exit recovery begins at the newest log file that is older than 
 must never be newer than what is synced; an older one only makes recovery longer. A missing or short file
 therefore reads as zeros, which means "from the first file".
 
-RocketMQ maps the file and forces it; here it's replaced whole, so that no crash can leave half a number. A
-note of ours stands at its very end, which RocketMQ neither reads nor changes: how far the index is complete.
+RocketMQ maps the file and forces it; here it's replaced whole, so that no crash can leave half a number. Two notes
+of ours stand at its very end, which RocketMQ neither reads nor changes: how far the index is complete, and how far
+the log is synced as an offset, which no clock makes wrong.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _FIELDS = struct.Struct(">qqqqq")
 _NOTE = struct.Struct(">8sqq")
 _NOTE_AT = CHECKPOINT_SIZE - _NOTE.size
 _NOTE_MARK = b"indexed\0"
+_FLUSHED_AT = _NOTE_AT - _NOTE.size
+_FLUSHED_MARK = b"flushed\0"
 
 
 class StoreCheckpoint:
@@ -43,6 +46,8 @@ class StoreCheckpoint:
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
     indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
     which nothing after it needed an item). It holds as long as the index still ends with that item.
+    flushed: log offset up to which the log is on the disk; None if that isn't known. The note of it names the
+    physic_timestamp that it was written with: RocketMQ changes that with each flush, and not the note.
     """
 
     _log = Logger()
@@ -58,6 +63,7 @@ class StoreCheckpoint:
         self.master_flushed_offset = 0
         self.confirm_offset = 0
         self.indexed: tuple[int, int] | None = None
+        self.flushed: int | None = None
 
     def advance(self, *, physic: int = 0, logics: int = 0, index: int = 0) -> None:
         """Something is on disk. Times are ms, and earlier ones than known change nothing.
@@ -83,6 +89,8 @@ class StoreCheckpoint:
         stored = self._stored.ljust(CHECKPOINT_SIZE, b"\0")
         mark, last_item, end = _NOTE.unpack_from(stored, _NOTE_AT)
         self.indexed = (last_item, end) if mark == _NOTE_MARK else None
+        mark, flushed, noted_with = _NOTE.unpack_from(stored, _FLUSHED_AT)
+        self.flushed = flushed if mark == _FLUSHED_MARK and noted_with == self.physic_timestamp else None
         times = (self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
         impossible = min(times) < 0 or (now is not None and max(times) > now + FUTURE)
         self._believed = not impossible and len(self._stored) >= _FIELDS.size
@@ -104,8 +112,15 @@ class StoreCheckpoint:
             self.master_flushed_offset,
             self.confirm_offset,
         )
+        flushed = (
+            b"" if self.flushed is None else _NOTE.pack(_FLUSHED_MARK, self.flushed, self.physic_timestamp)
+        )
         note = b"" if self.indexed is None else _NOTE.pack(_NOTE_MARK, *self.indexed)
-        return fields.ljust(_NOTE_AT, b"\0") + note.ljust(_NOTE.size, b"\0")
+        return (
+            fields.ljust(_FLUSHED_AT, b"\0")
+            + flushed.ljust(_NOTE.size, b"\0")
+            + note.ljust(_NOTE.size, b"\0")
+        )
 
     def flush(self) -> None:
         """Write the fields if they have changed. Blocks, may run in another thread."""

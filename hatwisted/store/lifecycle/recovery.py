@@ -46,7 +46,7 @@ from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.tailcut import TailCut
 from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
-from hatwisted.store.lifecycle.unsyncedtail import Break, is_unsynced
+from hatwisted.store.lifecycle.unsyncedtail import Break, Synced, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import layout
@@ -262,7 +262,9 @@ class _Recovery:
         found = Break(damage.offset, damage.resumes_at, torn)
         if not self._options.unclean or self._options.same_boot:
             return None
-        if not is_unsynced(self._files, found, self._checkpoint.synced_until):
+        if not is_unsynced(
+            self._files, found, Synced(self._checkpoint.flushed, self._checkpoint.synced_until)
+        ):
             return None
         end = damage.offset if torn is None else torn
         self.report.kept_aside = self._keep_aside(end, walk.written)

@@ -38,21 +38,35 @@ class Break(NamedTuple):
     torn_record: int | None
 
 
-def is_unsynced(log: LogBytes, found: Break, synced_until: int | None) -> bool:
-    """Was the tail that begins with this break never synced?
+class Synced(NamedTuple):
+    """How much of the log is known to have been synced, by the checkpoint.
+
+    - offset: all before it; None if that isn't known
+    - until: store time (ms) of the last such record, 0: there's none; None if that isn't known. It counts where
+      the offset isn't known, for a clock that was wrong makes it wrong
+    """
+
+    offset: int | None
+    until: int | None
+
+
+def is_unsynced(log: LogBytes, found: Break, synced: Synced) -> bool:
+    """Was the tail that begins with this break never synced? Not if nothing is known.
 
     - log: its files
     - found: the break
-    - synced_until: store time (ms) of the last record known to have been synced, 0: none was; None if that isn't
-      known, and then nothing is taken for unsynced
+    - synced: what is known
     """
     offset, resumes_at, torn = found
-    if synced_until is None or store_timestamp_at(log, resumes_at) <= synced_until:
+    hole = offset if torn is None else torn + len(log.read(torn, offset - torn).rstrip(b"\0"))
+    if synced.offset is not None:
+        if hole < synced.offset:
+            return False
+    elif synced.until is None or any(
+        store_timestamp_at(log, at) <= synced.until for at in (resumes_at, torn) if at is not None
+    ):
         return False
     if torn is not None:
-        if store_timestamp_at(log, torn) <= synced_until:
-            return False
-        hole = torn + len(log.read(torn, offset - torn).rstrip(b"\0"))
         return _has_hole(log, hole, resumes_at)
     head = log.read(offset, layout.BLANK_HEAD_SIZE).ljust(layout.BLANK_HEAD_SIZE, b"\0")
     size, magic = layout.RECORD_HEAD.unpack(head)

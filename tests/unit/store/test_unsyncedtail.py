@@ -99,6 +99,31 @@ class HoleTests(PowerLossCase):
         self.lose_sectors(synced + 2000, synced + 2600)
         self.assertLess(self.start().end, synced + 2600)
 
+    def test_B168_a_clock_that_was_ahead_makes_no_difference(self) -> None:
+        """Its times are impossible now, what was synced is known all the same."""
+        for lost, is_hole in ((2000, True), (-5000, False)):
+            self.disk.names.files.clear()
+            self.clock.advance(100 * 24 * 3600)
+            synced = self.written_on()
+            self.lose_sectors(synced + lost, synced + lost + 600)
+            self.clock.rightNow -= 100 * 24 * 3600
+            if is_hole:
+                self.assertTrue(synced < self.start().end < synced + 2600)
+                self.kill()
+            else:
+                self.assertRaises(DamagedLog, self.start)
+
+    def test_B168_what_rocketmq_has_synced_since_our_note_is_damage(self) -> None:
+        synced = self.written_on(seconds=2)
+        note = self.disk.read("/s/checkpoint")[-48:]
+        self.flush()
+        self.pass_time(12)
+        self.lose_sectors(synced + 2000, synced + 2600)
+        file = self.disk.open("/s/checkpoint")
+        file.pwrite((note,), 4096 - len(note))
+        file.datasync()
+        self.assertRaises(DamagedLog, self.start)
+
     def test_B168_without_a_checkpoint_it_is_not_known_what_was(self) -> None:
         synced = self.written_on()
         self.lose_sectors(synced + 2000, synced + 2600)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IProtocol
+from twisted.internet.endpoints import connectProtocol
+from twisted.internet.interfaces import IProtocol, ITransport
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.memorynet import MemoryNetwork
-from hatwisted.tls import handshakes
+from hatwisted.tls import handshakes, tlslayer
 from hatwisted.tls.certificates import Identity
 from hatwisted.tls.contexts import ClientAuth, client_context, server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT, Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting, TlsFailed
+from hatwisted.tls.tlslayer import server_layers
 from hatwisted.tls.tlsport import TlsServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -145,6 +154,18 @@ class PermissiveTests(TlsPortCase):
         self.network.names["broker-a"] = BROKER
         self.successResultOf(self.connect(host="broker-a"))
 
+    def test_a_big_write_leaves_in_one_piece(self) -> None:
+        client = self.successResultOf(self.connect())
+        pieces: list[int] = []
+
+        def write(transport: ITransport, data: bytes) -> None:
+            pieces.append(len(data))
+            write_now(transport, data)
+
+        self.patch(tlslayer, "write_now", write)
+        self.assertEqual(len(self.echo(client, 200_000)), 200_000)
+        self.assertEqual([size > 200_000 for size in pieces], [True, True], "a request and its answer")
+
     def test_whoever_verifies_nothing_accepts_anything(self) -> None:
         self.shown = Issued(("nobody",))
         self.successResultOf(self.connect(self.connecting(verify=False, check_host=False)))
@@ -211,6 +232,88 @@ class PermissiveTests(TlsPortCase):
         self.settle()
         self.clock.advance(3)
         self.assertEqual(self.refusal(connected), "no TLS there: the handshake takes too long")
+
+
+class StandardLibraryClient(Protocol):
+    """TLS as Python's own, and no frames: `said` is what the server said."""
+
+    def __init__(self, session: ssl.SSLSession | None, version: ssl.TLSVersion) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=authority().pem.decode())
+        context.maximum_version = context.minimum_version = version
+        self.context, self.said = context, b""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._session = session
+
+    def resume(self, former: StandardLibraryClient) -> None:
+        """Begin with the session of a former connection."""
+        self.context, self._session = former.context, former.tls.session
+
+    def connectionMade(self) -> None:
+        self.tls = self.context.wrap_bio(
+            self._incoming, self._outgoing, server_hostname="localhost", session=self._session
+        )
+        self.turn(self.tls.do_handshake)
+
+    def turn(self, what: Callable[[], object]) -> None:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            what()
+        self.transport.write(self._outgoing.read())  # type: ignore[union-attr]
+
+    def dataReceived(self, data: bytes) -> None:
+        self._incoming.write(data)
+        self.turn(self.tls.do_handshake)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while data := self.tls.read(1 << 16):
+                self.said += data
+
+
+class ResumptionTests(TlsPortCase):
+    def test_a_session_is_resumed_with_either_version(self) -> None:
+        certificate = self.context()
+        self.patch(self.port, "layer", server_layers(lambda: certificate, self.clock))
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            first = self.greet(StandardLibraryClient(None, version))
+            again = StandardLibraryClient(None, version)
+            again.resume(first)
+            self.assertEqual((first.tls.version(), first.tls.session_reused), (self.name(version), False))
+            self.assertTrue(self.greet(again).tls.session_reused)
+
+    def name(self, version: ssl.TLSVersion) -> str:
+        return version.name.replace("_", ".")
+
+    def greet(self, client: StandardLibraryClient) -> StandardLibraryClient:
+        endpoint = self.network.host(ELSEWHERE).endpoint(BROKER, 10911)
+        self.successResultOf(self.settled(connectProtocol(endpoint, client)))
+        client.turn(lambda: client.tls.write(encode_command(RemotingCommand(ECHO, 7, body=b"hello"))))
+        self.settle()
+        self.assertIn(b"hello", client.said)
+        return client
+
+    def settled(self, waiting: Deferred[Any]) -> Deferred[Any]:
+        self.settle()
+        return waiting
+
+    def test_a_close_needs_no_answer(self) -> None:
+        client = self.greet(StandardLibraryClient(None, ssl.TLSVersion.TLSv1_3))
+        (connection,) = self.served.connections
+        connection.close()
+        self.settle()
+        self.assertEqual(len(self.served.connections), 0)
+        self.assertEqual(client.tls.read(1), b"", "an orderly end")
+
+    def test_versions_before_1_2_are_refused(self) -> None:
+        client = StandardLibraryClient(None, ssl.TLSVersion.TLSv1_2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            client.context.minimum_version = ssl.TLSVersion.TLSv1
+            client.context.maximum_version = ssl.TLSVersion.TLSv1_1
+        client.context.set_ciphers("ALL:@SECLEVEL=0")
+        endpoint = self.network.host(ELSEWHERE).endpoint(BROKER, 10911)
+        self.settled(connectProtocol(endpoint, client))
+        (alert,) = self.flushLoggedErrors(ssl.SSLError)
+        self.assertIn("alert protocol version", alert.getErrorMessage())
+        self.assertEqual(self.port.handshakes.failed_total, 1)
 
 
 class EnforcingTests(TlsPortCase):
