@@ -17,6 +17,7 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.proxyprotocol import ProxiedFactory
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.memorynet import MemoryNetwork
@@ -28,6 +29,7 @@ from hatwisted.tls.tlsconnecting import TlsConnecting, TlsFailed
 from hatwisted.tls.tlslayer import server_layers
 from hatwisted.tls.tlsport import TlsServerFactory
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.networks import allow_list
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.wireclient import WireClient
@@ -314,6 +316,27 @@ class ResumptionTests(TlsPortCase):
         (alert,) = self.flushLoggedErrors(ssl.SSLError)
         self.assertIn("alert protocol version", alert.getErrorMessage())
         self.assertEqual(self.port.handshakes.failed_total, 1)
+
+
+class Proxied(StandardLibraryClient):
+    """What a proxy passes on: its header, then the client's TLS."""
+
+    def connectionMade(self) -> None:
+        self.transport.write(b"PROXY TCP4 192.0.2.7 10.0.0.1 40000 10911\r\n")  # type: ignore[union-attr]
+        super().connectionMade()
+
+
+class BehindProxyTests(TlsPortCase):
+    def test_tls_begins_behind_the_header(self) -> None:
+        proxies = allow_list(ELSEWHERE)
+        assert proxies is not None
+        port = self.network.host(BROKER).listen(10921, ProxiedFactory(self.port, proxies, self.clock))
+        self.addCleanup(port.stopListening)
+        client = Proxied(None, ssl.TLSVersion.TLSv1_3)
+        connectProtocol(self.network.host(ELSEWHERE).endpoint(BROKER, 10921), client)
+        self.settle()
+        self.assertEqual(client.tls.version(), "TLSv1.3")
+        self.assertEqual([each.peer for each in self.served.connections], ["192.0.2.7:40000"])
 
 
 class EnforcingTests(TlsPortCase):
