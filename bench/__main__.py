@@ -31,6 +31,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "batch-sync": sending.batch_sync,
     "latency": sending.latency,
     "sync-cost": sending.sync_cost,
+    "tls-cost": sending.tls_cost,
     "catch-up": catchup.catch_up,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,

@@ -44,6 +44,8 @@ class Load:
     queues: int = 4
     topics: int = 1
     """More than one: topics are named by `topic` and four digits, and shared out among the connections."""
+    tls: int = 0
+    """1: over TLS."""
 
     def target(self, connection: int, slot: int) -> tuple[str, int]:
         """Topic and queue of a ring's frame."""

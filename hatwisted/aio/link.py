@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from typing import Final
 
 from hatwisted.clientcore.calls import CONNECT_TIMEOUT, Channel, Dial
 from hatwisted.clientcore.tls import tls_problem
+
+CLOSE_TIMEOUT: Final = 1.0
+"""Seconds for a server's own end of TLS, once we have said ours: RocketMQ's servers leave it out."""
 
 
 class Link(asyncio.Protocol):
@@ -42,7 +46,13 @@ def dialling(context: ssl.SSLContext | None) -> Dial:
 async def _dial(channel: Channel, host: str, port: int, context: ssl.SSLContext | None) -> None:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            await asyncio.get_running_loop().create_connection(lambda: Link(channel), host, port, ssl=context)
+            await asyncio.get_running_loop().create_connection(
+                lambda: Link(channel),
+                host,
+                port,
+                ssl=context,
+                ssl_shutdown_timeout=None if context is None else CLOSE_TIMEOUT,
+            )
     except OSError as error:  # asyncio's TimeoutError and those of TLS are some
         reason = tls_problem(error) or error.strerror or str(error)
         channel.not_connected(reason or f"no answer in {CONNECT_TIMEOUT:g} s")

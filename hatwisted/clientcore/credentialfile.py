@@ -15,7 +15,7 @@ from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.wire.signing import key_text
 
-MAX_SIZE: Final = 64 << 10
+MAX_SIZE: Final = 8 << 10
 """Bytes of such a file."""
 
 ACCESS_KEY_VARIABLE: Final = "HATWISTED_ACCESS_KEY"

@@ -71,6 +71,15 @@ UNUSED_NAMESRV_KEYS = frozenset(
 )
 
 
+ACCESS_KEYS = frozenset(
+    """
+    aclEnable aclPlainFile rocketmqHome credentialsFile listenAllowList adminAllowList haAllowList
+    proxyProtocolFrom
+    """.split()
+)
+"""They say who is let in: whoever may change other keys by a request mustn't let in others as well."""
+
+
 class MissingProtection(NamedTuple):
     """text: what isn't done; harmless: values, in lower case, that don't ask for it."""
 

@@ -26,7 +26,7 @@ from hatwisted.ha.interfaces import FlushNow, IHaDialect
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import SlaveEvent
-from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, peer_names, socket_below, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
@@ -124,6 +124,7 @@ class HAClient(Protocol):
         self.failed = False
         """Given up: what still arrives is dropped."""
         self.begun_at = self.last_read = self.last_report = now
+        self._socket: tcp.Connection | None = None
         self.received = TransferRate(now)
         """Bytes read, frame headers included."""
         self.closed: Deferred[None] = Deferred()
@@ -147,6 +148,7 @@ class HAClient(Protocol):
         _, self.peer = peer_names(transport.getPeer())
         self.begun_at = self.last_read = self.last_report = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
+        self._socket = socket_below(transport)
         transport.registerProducer(self, True)
         self._registered = True
         self._take(self._receiver.opening())
@@ -260,12 +262,15 @@ class HAClient(Protocol):
         return start, bodies
 
     def _adapt_read_size(self, size: int) -> None:
-        transport: Any = self.transport
-        if isinstance(transport, tcp.Connection):
-            if size >= transport.bufferSize:
-                transport.bufferSize = BULK_READ
-            elif size < LIVE_READ:
-                transport.bufferSize = LIVE_READ
+        socket = self._socket
+        if socket is None:
+            return
+        # Of a read that came back full, TLS may keep a record that has yet to be completed.
+        full = socket.bufferSize if socket is self.transport else socket.bufferSize * 3 // 4
+        if size >= full:
+            socket.bufferSize = BULK_READ
+        elif size < LIVE_READ:
+            socket.bufferSize = LIVE_READ
 
     # -- reports out ---------------------------------------------------------------------------
 

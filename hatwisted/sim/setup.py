@@ -97,6 +97,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         return Terms(self.sync_master, self.sync_flush, self.durable_acks)
 
     @property
+    def read(self) -> bool:
+        """Does anybody read what is in the logs before the end, changed bits and all?"""
+        return self.consumers or self.transactions or self.delayed > 0
+
+    @property
     def takes_puts(self) -> bool:
         """Can a put succeed while all is well?"""
         return not self.sync_master or self.copies is None or self.copies <= len(HOSTS)

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.tls.certificates import CertificateError, Material, PemFiles, read_material
+from hatwisted.tls.contexts import client_context
 
 WATCH_INTERVAL: Final = 5.0
 """Seconds between two looks at the files."""
@@ -148,4 +149,9 @@ class CertificateFiles:
             stamps = self._stamps()
         except OSError as error:
             raise CertificateError(f"{error.filename}: can't be read: {error.strerror or error}") from None
-        return _Read(stamps, read_material(self._files, self._fs.read))
+        material = read_material(self._files, self._fs.read)
+        try:
+            client_context(material.identity, None, verify=False)
+        except CertificateError as error:
+            raise CertificateError(f"{self._files.certificate}: {error}") from None
+        return _Read(stamps, material)

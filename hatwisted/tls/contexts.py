@@ -14,7 +14,7 @@ from cryptography import x509
 from OpenSSL import SSL
 from OpenSSL.crypto import X509, X509StoreFlags
 
-from hatwisted.tls.certificates import Identity, names_of
+from hatwisted.tls.certificates import CertificateError, Identity, names_of
 
 CIPHERS: Final = b"ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2; all of 1.3's are like these."""
@@ -113,10 +113,13 @@ def _context() -> SSL.Context:
 
 def _show(context: SSL.Context, identity: Identity) -> None:
     own, *rest = identity.chain
-    context.use_certificate(own)
-    for each in rest:
-        context.add_extra_chain_cert(each)
-    context.use_privatekey(identity.key)  # type: ignore[arg-type]
+    try:
+        context.use_certificate(own)
+        for each in rest:
+            context.add_extra_chain_cert(each)
+        context.use_privatekey(identity.key)  # type: ignore[arg-type]
+    except SSL.Error as error:  # a weak key, say
+        raise CertificateError(f"can't be used for TLS: {error_text(error)}") from None
 
 
 def _trust(

@@ -104,7 +104,7 @@ def _host_check(host: str, verify: Callable[[SSL.Connection, str], object]) -> H
     def check(connection: SSL.Connection) -> None:
         try:
             verify(connection, host)
-        except (VerificationError, NoIdentity):
+        except (VerificationError, NoIdentity, ValueError):  # the last of what can't be a host's name
             raise TlsFailed(
                 f"its certificate isn't accepted (it doesn't name {host}): {VERIFY_ADVICE}"
             ) from None

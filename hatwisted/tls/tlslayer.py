@@ -11,7 +11,7 @@ While the handshake lasts, the protocol behind the layer is `Handshaking`: it no
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionLost
@@ -31,20 +31,49 @@ from zope.interface import implementer
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.tls.contexts import ContextSource, error_text
 
+RECORD: Final = 1 << 14
+"""Most bytes of a TLS record."""
+
 
 class TlsLayer(TLSMemoryBIOProtocol):
     """Between a transport and the protocol behind it."""
 
     wrappedProtocol: Any
+    below: ITransport
+    """What carries the encrypted bytes."""
 
     def makeConnection(self, transport: ITransport) -> None:
         """Begin the handshake on `transport`."""
-        super().makeConnection(cast(ITransport, _WritesNow(transport)))
+        self.below = transport
+        self._socket = _WritesNow(transport)
+        super().makeConnection(cast(ITransport, self._socket))
+
+    def write(self, data: bytes) -> None:
+        """Encrypt; what makes several records leaves in one piece all the same."""
+        if len(data) <= RECORD:
+            super().write(data)
+            return
+        self._socket.hold()
+        try:
+            super().write(data)
+        finally:
+            self._socket.release()
 
     def dataReceived(self, data: bytes) -> None:
         """From the socket, encrypted."""
         super().dataReceived(data)
         self.wrappedProtocol.hand_on()
+
+    def loseConnection(self) -> None:
+        """Say that this is the end, and close once that has been written.
+
+        Twisted's waits for the peer to say so, too, and for the producer to leave; RocketMQ's servers don't
+        answer.
+        """
+        if self.connected and not self.disconnecting:
+            self.unregisterProducer()
+            super().loseConnection()
+            cast(ITransport, self.transport).loseConnection()
 
     def certificate_refused(self, reason: str) -> None:
         """See RefusalListener."""
@@ -56,12 +85,26 @@ class _WritesNow:
 
     def __init__(self, transport: ITransport) -> None:
         self._transport = transport
+        self._held: list[bytes] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        write_now(self._transport, data)
+        if self._held is None:
+            write_now(self._transport, data)
+        else:
+            self._held.append(data)
+
+    def hold(self) -> None:
+        """Write nothing before `release`."""
+        self._held = []
+
+    def release(self) -> None:
+        """Write what was held."""
+        held, self._held = self._held, None
+        if held:
+            write_now(self._transport, b"".join(held))
 
 
 @implementer(IHandshakeListener)

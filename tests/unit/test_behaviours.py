@@ -1,5 +1,5 @@
 """Every behaviour of docs/behaviours.md has a test that bears its id, or stands here with the reason why not; each
-test that docs/guarantees.md names is there."""
+test that docs/guarantees.md or docs/security.md names is there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 TESTS = Path(__file__).resolve().parents[1]
 BEHAVIOURS = TESTS.parent / "docs" / "behaviours.md"
 GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
+SECURITY = TESTS.parent / "docs" / "security.md"
 
 FAILURE_TABLE = {f"B{number}" for number in range(126, 146)}
 """Section 10: what becomes of messages when something breaks is shown with processes that are really killed."""
@@ -86,9 +87,15 @@ class BehaviourTests(SynchronousTestCase):
 
 class GuaranteeTests(SynchronousTestCase):
     def test_every_test_that_shows_a_guarantee_is_there(self) -> None:
+        self.check(GUARANTEES, least=20)
+
+    def test_every_test_that_shows_what_stops_a_stranger_is_there(self) -> None:
+        self.check(SECURITY, least=40)
+
+    def check(self, page: Path, least: int) -> None:
         """A file is named first, then what is meant in it."""
         text, named, missing = "", 0, []
-        for name in re.findall(r"`(tests/[\w/]+\.py|test_\w+|\w+Tests)`", GUARANTEES.read_text()):
+        for name in re.findall(r"`(tests/[\w/]+\.py|test_\w+|\w+Tests)`", page.read_text()):
             if name.startswith("tests/"):
                 path = TESTS.parent / name
                 text = path.read_text() if path.is_file() else ""
@@ -98,4 +105,4 @@ class GuaranteeTests(SynchronousTestCase):
                 missing.append(name)
             named += 1
         self.assertEqual(missing, [])
-        self.assertGreater(named, 20)
+        self.assertGreater(named, least)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.acl.account import (
@@ -52,8 +51,6 @@ class AclAdmin:
     - identity: this broker
     """
 
-    _log = Logger()
-
     def __init__(self, files: AclFiles, identity: BrokerIdentity) -> None:
         self._files = files
         self._identity = identity
@@ -67,7 +64,7 @@ class AclAdmin:
         table.register(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, self.show)
 
     def put_account(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """50: make an account, or change the fields that are given."""
         ext = request.ext
@@ -91,23 +88,23 @@ class AclAdmin:
                     check_word(change[name])
             return self._files.put_account(change)
 
-        return self._answered(connection, request, begin, f"account {change[ACCESS_KEY]!r} written")
+        return _answered(request, begin)
 
     def delete_account(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """51."""
         access_key = text_field(request.ext, ACCESS_KEY)
         delete = partial(self._files.delete_account, access_key)
-        return self._answered(connection, request, delete, f"account {access_key!r} deleted")
+        return _answered(request, delete)
 
     def put_addresses(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> Deferred[RemotingCommand]:
         """53: the addresses of a file from where no request needs a signature."""
         addresses = _list(text_field(request.ext, "globalWhiteAddrs")) or []
         put = partial(self._files.put_addresses, addresses, request.ext.get("aclFileFullPath", ""))
-        return self._answered(connection, request, put, f"addresses without accounts are {addresses}")
+        return _answered(request, put)
 
     def show_versions(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """52: how often each file has been changed."""
@@ -132,22 +129,13 @@ class AclAdmin:
         }
         return response(request, body=fastjson.dumps_compact(body))
 
-    def _answered(
-        self,
-        connection: RemotingConnection,
-        request: RemotingCommand,
-        begin: Callable[[], Deferred[None]],
-        what: str,
-    ) -> Deferred[RemotingCommand]:
-        def done(_: None) -> RemotingCommand:
-            self._log.info("{peer}: {what}", peer=connection.peer, what=what)
-            return response(request)
 
-        def refused(failure: Failure) -> RemotingCommand:
-            failure.trap(AclError, OSError, ValueError)
-            return response(request, _FAILED[RequestCode(request.code)], failure.getErrorMessage())
+def _answered(request: RemotingCommand, begin: Callable[[], Deferred[None]]) -> Deferred[RemotingCommand]:
+    def refused(failure: Failure) -> RemotingCommand:
+        failure.trap(AclError, OSError, ValueError)
+        return response(request, _FAILED[RequestCode(request.code)], failure.getErrorMessage())
 
-        return maybeDeferred(begin).addCallback(done).addErrback(refused)
+    return maybeDeferred(begin).addCallback(lambda _: response(request)).addErrback(refused)
 
 
 def _list(text: str | None) -> list[str] | None:

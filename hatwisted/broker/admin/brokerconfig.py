@@ -2,9 +2,9 @@
 
 A change goes into the configuration file at once, the former content into `.bak` beside it, and is answered when
 it's on the disk; keys in `EFFECTIVE` hold from then on too, others from the next start. Refused, with the key's
-name and as a whole: values that the next start would refuse, names that aren't RocketMQ's, and `FIXED` keys,
-which say who this broker is and how its store is laid out. RocketMQ takes all of that in silence and then runs as
-something else, or not at all.
+name and as a whole: values that the next start would refuse, names that aren't RocketMQ's, and `FIXED` keys, which
+say who this broker is, who is let in, and how its store is laid out. RocketMQ takes all of that in silence and
+then runs as something else, or not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY, schema_fields
-from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
+from hatwisted.config.rocketmqkeys import ACCESS_KEYS, UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.config.tlskeys import LinkTlsKeys
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
@@ -28,13 +28,17 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import DataVersion
 from hatwisted.wire.remoting import RemotingCommand
 
-FIXED = frozenset(
-    """
+FIXED = (
+    frozenset(
+        """
     brokerClusterName brokerName brokerId brokerRole brokerIP1 brokerIP2 bindAddress listenPort
     brokerConfigPath storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
     maxHashSlotNum maxIndexNum
     """.split()
-) | {field.encode_name for field in schema_fields(LinkTlsKeys)}
+    )
+    | ACCESS_KEYS
+    | {field.encode_name for field in schema_fields(LinkTlsKeys)}
+)
 """These change only by editing the file and restarting the broker."""
 
 EFFECTIVE = frozenset(
@@ -83,7 +87,7 @@ class BrokerConfigProcessors:
         ext = {"version": fastjson.dumps_compact(self._version).decode()}
         return response(request, ext=ext, body=self._live.text())
 
-    def update(self, connection: RemotingConnection, request: RemotingCommand) -> Answer:
+    def update(self, _connection: RemotingConnection, request: RemotingCommand) -> Answer:
         """All of the values or, when one is wrong, none."""
         try:
             changes = self._live.parse(request.body)
@@ -94,10 +98,7 @@ class BrokerConfigProcessors:
             return response(request, ResponseCode.SYSTEM_ERROR, str(error))
         self._version = self._version.following(self._now())
         self._log.info(
-            "{peer} changed the configuration: {changes}; after a restart: {later}; without effect: "
-            "{ignored}",
-            peer=connection.peer,
-            changes=changes,
+            "changes of the configuration that hold after a restart: {later}; without effect: {ignored}",
             later=", ".join(sorted(changes.keys() - EFFECTIVE - set(ignored))) or "nothing",
             ignored=", ".join(ignored) or "nothing",
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE
@@ -34,8 +33,6 @@ class GroupAdmin:
     - confirmed: as in TableSpread
     """
 
-    _log = Logger()
-
     def __init__(
         self,
         groups: SubscriptionGroupTable,
@@ -57,24 +54,22 @@ class GroupAdmin:
         table.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)
 
     def update(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand]:
         if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         config = _parse(request.body)
-        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._groups.put(config)
         return self._confirmed().addCallback(lambda remark: response(request, remark=remark))
 
     def delete(
-        self, connection: RemotingConnection, request: RemotingCommand
+        self, _connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand]:
         """The group's settings and, if asked for, its progress. 4.x and 5.x ask for that by different
         names."""
         if self._role.slave:
             return response(request, ResponseCode.SYSTEM_ERROR, NOT_ON_A_SLAVE)
         name = text_field(request.ext, "groupName")
-        self._log.info("{peer} deletes consumer group {group}", peer=connection.peer, group=name)
         self._groups.delete(name)
         if bool_field(request.ext, "removeOffset") or bool_field(request.ext, "cleanOffset"):
             self._offsets.remove_group(name)

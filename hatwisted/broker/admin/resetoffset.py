@@ -17,7 +17,6 @@ from collections.abc import Generator, Mapping
 from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
@@ -57,8 +56,6 @@ class OffsetResets:
     - broker_name: as in queues' names
     """
 
-    _log = Logger()
-
     def __init__(
         self,
         clock: IReactorTime,
@@ -83,20 +80,12 @@ class OffsetResets:
 
     # -- reset -----------------------------------------------------------------------------------------------
 
-    def reset(self, connection: RemotingConnection, request: RemotingCommand) -> Walk:
+    def reset(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         ext = request.ext
         topic, group = text_field(ext, "topic"), text_field(ext, "group")
         timestamp = long_field(ext, "timestamp")
         force = bool_field({"isForce": text_field(ext, "isForce")}, "isForce")
         queue_id = int_field(ext, "queueId", ALL_QUEUES)
-        self._log.info(
-            "{peer} resets group {group} in topic {topic} to {timestamp}, queue {queue}",
-            peer=connection.peer,
-            group=group,
-            topic=topic,
-            timestamp=timestamp,
-            queue=queue_id,
-        )
         config = self._topics.get(topic)
         if config is None:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"

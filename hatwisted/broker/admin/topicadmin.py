@@ -112,12 +112,11 @@ class TopicAdmin:
 
     # -- topics ----------------------------------------------------------------------------------------------
 
-    def update(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+    def update(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         refused = self._refusal(request)
         if refused is not None:
             return refused
         config = _parse(request)
-        self._log.info("{peer} creates or changes {config}", peer=connection.peer, config=config)
         self._topics.put(config)
         confirmed = self._spread.confirmed()
         registered: Deferred[None] = Deferred()
@@ -136,14 +135,13 @@ class TopicAdmin:
         self._log.warn("topic {topic}: not every name server knows of it yet", topic=topic)
         registered.callback(None)
 
-    def delete(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+    def delete(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         if self._role.slave and request.version >= V5_0_0:
             return self._follow_deletion(request)
         refused = self._refusal(request)
         if refused is not None:
             return refused
         topic = text_field(request.ext, "topic")
-        self._log.info("{peer} deletes topic {topic}", peer=connection.peer, topic=topic)
         self._topics.delete(topic)
         confirmed = self._spread.confirmed()
         self._offsets.remove_topic(topic)

@@ -133,6 +133,20 @@ class AdministrationTests(AllowListCase):
         self.assertEqual(self.ask(topic, account=ADMIN, **TOPIC).code, ResponseCode.NO_PERMISSION)
         self.assertEqual(self.ask(topic, OTHER, account=ADMIN, **TOPIC).code, ResponseCode.SUCCESS)
 
+    def test_who_is_let_in_is_not_changed_by_a_request(self) -> None:
+        self.nodes.start(MASTER)
+        self.nodes.start_name_server()
+        for line in (
+            b"adminAllowList=*",
+            b"listenAllowList=10.7.0.0/16",
+            b"aclEnable=false",
+            b"proxyProtocolFrom=*",
+        ):
+            refused = self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=line)
+            self.assertIn("edit its file", str(refused.remark), line)
+            refused = self.ask(RequestCode.UPDATE_NAMESRV_CONFIG, to=NAME_SERVER, body=line)
+            self.assertEqual(refused.code, ResponseCode.NO_PERMISSION, line)
+
     def test_a_name_server_too(self) -> None:
         self.nodes.start_name_server(admin_allow_list=None)
         put = {"namespace": "n", "key": "k", "value": "v"}
@@ -165,6 +179,18 @@ class AuditTests(AllowListCase):
         self.assertEqual(config["after"], {"fileReservedTime": "48", "deleteWhen": "05"})
         self.assertEqual((group_made["before"], group_made["after"]["retryMaxTimes"]), (None, 3))
         self.assertEqual((group_deleted["before"]["retryMaxTimes"], group_deleted["after"]), (3, None))
+
+    def test_a_secret_of_the_configuration_is_not_in_the_log(self) -> None:
+        self.nodes.start(MASTER, tls_server_key_password="hush-hush")
+        self.nodes.start_name_server()
+        for code, address in (
+            (RequestCode.UPDATE_BROKER_CONFIG, ADDRESS),
+            (RequestCode.UPDATE_NAMESRV_CONFIG, NAME_SERVER),
+        ):
+            self.assertNotEqual(self.ask(code, to=address, body=b"tls.server.keyPassword=hush-hush").code, 0)
+        self.assertEqual([event for event, _ in self.audited()], ["config.put", "config.put"])
+        self.assertNotIn("hush-hush", "".join(self.lines))
+        self.assertNotIn(b"hush-hush", self.ask(RequestCode.GET_BROKER_CONFIG).body)
 
     def test_one_that_fails_says_how(self) -> None:
         self.nodes.start(MASTER)

@@ -13,6 +13,8 @@ from hatwisted.ha import slavestate
 from hatwisted.ha.haclient import BULK_READ, LIVE_READ
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
+from hatwisted.ha.sockets import socket_below
+from hatwisted.tls.tlslayer import RECORD, TlsLayer
 from hatwisted.wire.haframe import HaAck, HaFirstSync, encode_frames, encode_heartbeat
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
@@ -83,6 +85,7 @@ class DiallingTests(SynchronousTestCase):
         transport = tcp.Connection.__new__(tcp.Connection)  # one of a socket, without the socket
         transport.bufferSize = LIVE_READ
         self.patch(rig.link, "transport", transport)
+        self.patch(rig.link, "_socket", socket_below(transport))
         for size, found in (
             (LIVE_READ - 1, LIVE_READ),
             (LIVE_READ, BULK_READ),
@@ -90,6 +93,21 @@ class DiallingTests(SynchronousTestCase):
             (LIVE_READ, BULK_READ),
             (BULK_READ, BULK_READ),
             (LIVE_READ - 1, LIVE_READ),
+        ):
+            rig.link._adapt_read_size(size)
+            self.assertEqual(transport.bufferSize, found)
+
+    def test_reads_grow_under_tls_where_a_full_one_may_end_within_a_record(self) -> None:
+        rig = SlaveRig(filled(1000))
+        layer, transport = TlsLayer.__new__(TlsLayer), tcp.Connection.__new__(tcp.Connection)
+        layer.below, transport.bufferSize = transport, LIVE_READ
+        self.patch(rig.link, "transport", layer)
+        self.patch(rig.link, "_socket", socket_below(layer))
+        for size, found in (
+            (LIVE_READ // 2, LIVE_READ),
+            (LIVE_READ - RECORD, BULK_READ),
+            (BULK_READ - RECORD, BULK_READ),
+            (LIVE_READ // 2, LIVE_READ),
         ):
             rig.link._adapt_read_size(size)
             self.assertEqual(transport.bufferSize, found)

@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric import x25519
+from cryptography.hazmat.primitives.asymmetric import rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
@@ -95,6 +95,11 @@ class CertificateFilesTests(SynchronousTestCase):
             with self.subTest(said):
                 self.assertIn(said, self.refusal(self.files(**given)))
 
+    def test_a_key_that_openssl_refuses_is_named(self) -> None:
+        weak = rsa.generate_private_key(65537, 1024)
+        Issued(("broker-a",), key=weak).write(self.folder, "server")
+        self.assertIn("server.pem: can't be used for TLS: ee key too small", self.refusal(self.files()))
+
     def test_renewed_files_hold_within_the_interval(self) -> None:
         files = self.files()
         files.load()
@@ -110,7 +115,7 @@ class CertificateFilesTests(SynchronousTestCase):
         self.assertIsNot(made(), before)
         self.assertIs(made(), made())
 
-    def test_half_renewed_files_change_nothing_until_they_fit(self) -> None:
+    def test_B186_half_renewed_files_change_nothing_until_they_fit(self) -> None:
         files = self.files()
         files.load()
         files.start()

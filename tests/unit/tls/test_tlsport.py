@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import ssl
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IProtocol
+from twisted.internet.endpoints import connectProtocol
+from twisted.internet.interfaces import IProtocol, ITransport
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.proxyprotocol import ProxiedFactory
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.memorynet import MemoryNetwork
-from hatwisted.tls import handshakes
+from hatwisted.tls import handshakes, tlslayer
 from hatwisted.tls.certificates import Identity
 from hatwisted.tls.contexts import ClientAuth, client_context, server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT, Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting, TlsFailed
+from hatwisted.tls.tlslayer import server_layers
 from hatwisted.tls.tlsport import TlsServerFactory
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.networks import allow_list
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.wireclient import WireClient
@@ -99,7 +110,7 @@ class TlsPortCase(SynchronousTestCase):
 
 
 class PermissiveTests(TlsPortCase):
-    def test_encrypted_and_plain_clients_are_served_on_one_port(self) -> None:
+    def test_B186_encrypted_and_plain_clients_are_served_on_one_port(self) -> None:
         encrypted = self.successResultOf(self.connect())
         plain = self.connect_plainly()
         for client in (encrypted, plain):
@@ -144,6 +155,18 @@ class PermissiveTests(TlsPortCase):
         self.successResultOf(self.connect(self.connecting(check_host=False)))
         self.network.names["broker-a"] = BROKER
         self.successResultOf(self.connect(host="broker-a"))
+
+    def test_a_big_write_leaves_in_one_piece(self) -> None:
+        client = self.successResultOf(self.connect())
+        pieces: list[int] = []
+
+        def write(transport: ITransport, data: bytes) -> None:
+            pieces.append(len(data))
+            write_now(transport, data)
+
+        self.patch(tlslayer, "write_now", write)
+        self.assertEqual(len(self.echo(client, 200_000)), 200_000)
+        self.assertEqual([size > 200_000 for size in pieces], [True, True], "a request and its answer")
 
     def test_whoever_verifies_nothing_accepts_anything(self) -> None:
         self.shown = Issued(("nobody",))
@@ -213,10 +236,113 @@ class PermissiveTests(TlsPortCase):
         self.assertEqual(self.refusal(connected), "no TLS there: the handshake takes too long")
 
 
+class StandardLibraryClient(Protocol):
+    """TLS as Python's own, and no frames: `said` is what the server said."""
+
+    def __init__(self, session: ssl.SSLSession | None, version: ssl.TLSVersion) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=authority().pem.decode())
+        context.maximum_version = context.minimum_version = version
+        self.context, self.said = context, b""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._session = session
+
+    def resume(self, former: StandardLibraryClient) -> None:
+        """Begin with the session of a former connection."""
+        self.context, self._session = former.context, former.tls.session
+
+    def connectionMade(self) -> None:
+        self.tls = self.context.wrap_bio(
+            self._incoming, self._outgoing, server_hostname="localhost", session=self._session
+        )
+        self.turn(self.tls.do_handshake)
+
+    def turn(self, what: Callable[[], object]) -> None:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            what()
+        self.transport.write(self._outgoing.read())  # type: ignore[union-attr]
+
+    def dataReceived(self, data: bytes) -> None:
+        self._incoming.write(data)
+        self.turn(self.tls.do_handshake)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while data := self.tls.read(1 << 16):
+                self.said += data
+
+
+class ResumptionTests(TlsPortCase):
+    def test_a_session_is_resumed_with_either_version(self) -> None:
+        certificate = self.context()
+        self.patch(self.port, "layer", server_layers(lambda: certificate, self.clock))
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            first = self.greet(StandardLibraryClient(None, version))
+            again = StandardLibraryClient(None, version)
+            again.resume(first)
+            self.assertEqual((first.tls.version(), first.tls.session_reused), (self.name(version), False))
+            self.assertTrue(self.greet(again).tls.session_reused)
+
+    def name(self, version: ssl.TLSVersion) -> str:
+        return version.name.replace("_", ".")
+
+    def greet(self, client: StandardLibraryClient) -> StandardLibraryClient:
+        endpoint = self.network.host(ELSEWHERE).endpoint(BROKER, 10911)
+        self.successResultOf(self.settled(connectProtocol(endpoint, client)))
+        client.turn(lambda: client.tls.write(encode_command(RemotingCommand(ECHO, 7, body=b"hello"))))
+        self.settle()
+        self.assertIn(b"hello", client.said)
+        return client
+
+    def settled(self, waiting: Deferred[Any]) -> Deferred[Any]:
+        self.settle()
+        return waiting
+
+    def test_a_close_needs_no_answer(self) -> None:
+        client = self.greet(StandardLibraryClient(None, ssl.TLSVersion.TLSv1_3))
+        (connection,) = self.served.connections
+        connection.close()
+        self.settle()
+        self.assertEqual(len(self.served.connections), 0)
+        self.assertEqual(client.tls.read(1), b"", "an orderly end")
+
+    def test_versions_before_1_2_are_refused(self) -> None:
+        client = StandardLibraryClient(None, ssl.TLSVersion.TLSv1_2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            client.context.minimum_version = ssl.TLSVersion.TLSv1
+            client.context.maximum_version = ssl.TLSVersion.TLSv1_1
+        client.context.set_ciphers("ALL:@SECLEVEL=0")
+        endpoint = self.network.host(ELSEWHERE).endpoint(BROKER, 10911)
+        self.settled(connectProtocol(endpoint, client))
+        (alert,) = self.flushLoggedErrors(ssl.SSLError)
+        self.assertIn("alert protocol version", alert.getErrorMessage())
+        self.assertEqual(self.port.handshakes.failed_total, 1)
+
+
+class Proxied(StandardLibraryClient):
+    """What a proxy passes on: its header, then the client's TLS."""
+
+    def connectionMade(self) -> None:
+        self.transport.write(b"PROXY TCP4 192.0.2.7 10.0.0.1 40000 10911\r\n")  # type: ignore[union-attr]
+        super().connectionMade()
+
+
+class BehindProxyTests(TlsPortCase):
+    def test_tls_begins_behind_the_header(self) -> None:
+        proxies = allow_list(ELSEWHERE)
+        assert proxies is not None
+        port = self.network.host(BROKER).listen(10921, ProxiedFactory(self.port, proxies, self.clock))
+        self.addCleanup(port.stopListening)
+        client = Proxied(None, ssl.TLSVersion.TLSv1_3)
+        connectProtocol(self.network.host(ELSEWHERE).endpoint(BROKER, 10921), client)
+        self.settle()
+        self.assertEqual(client.tls.version(), "TLSv1.3")
+        self.assertEqual([each.peer for each in self.served.connections], ["192.0.2.7:40000"])
+
+
 class EnforcingTests(TlsPortCase):
     plain = False
 
-    def test_a_plain_client_is_sent_away(self) -> None:
+    def test_B186_a_plain_client_is_sent_away(self) -> None:
         client = self.connect_plainly()
         client.send(RemotingCommand(ECHO, 1))
         self.settle()
