@@ -28,7 +28,7 @@ class TlsKeysTests(SynchronousTestCase):
         config = self.load().config
         self.assertEqual((config.tls_server_mode, config.tls_self_signed), (TlsMode.PERMISSIVE, True))
 
-    def test_a_certificate_that_is_given_is_shown(self) -> None:
+    def test_B186_a_certificate_that_is_given_is_shown(self) -> None:
         given = ("tls.server.certPath=/c.pem", "tls.server.keyPath=/c.key")
         self.assertFalse(self.load(*given).config.tls_self_signed)
         loaded = self.load(*given, "tls.test.mode.enable=true")
