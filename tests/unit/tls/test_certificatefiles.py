@@ -115,7 +115,7 @@ class CertificateFilesTests(SynchronousTestCase):
         self.assertIsNot(made(), before)
         self.assertIs(made(), made())
 
-    def test_half_renewed_files_change_nothing_until_they_fit(self) -> None:
+    def test_B186_half_renewed_files_change_nothing_until_they_fit(self) -> None:
         files = self.files()
         files.load()
         files.start()
