@@ -220,8 +220,6 @@ class RemotingConnection(Protocol):
         if commands:
             self.stalled = False
         self.factory.partial.hold(self, self._receiver.buffered)
-        if not self.open:
-            return
         if self._backlog:
             # Bytes that the transport had read already when it was paused.
             self._backlog += commands
@@ -229,6 +227,8 @@ class RemotingConnection(Protocol):
             self._work(commands)
 
     def _work(self, commands: list[RemotingCommand]) -> None:
+        if not self.open:
+            return  # it held most of the incomplete frames, or is gone
         self._corked = True
         try:
             self._dispatch(commands)
