@@ -108,9 +108,10 @@ class AdministrationTests(AllowListCase):
         self.assertEqual((answer.code, answer.remark), (ResponseCode.SUCCESS, None))
 
     def test_the_list_says_from_where(self) -> None:
-        self.nodes.start(MASTER, admin_allow_list="10.7.0.0/16")
+        node = self.nodes.start(MASTER, admin_allow_list="10.7.0.0/16")
         for host, code in ((OTHER, 0), (CLIENT_HOST, 16), (MASTER, 16)):
             self.assertEqual(self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, host, **TOPIC).code, code, host)
+        self.assertEqual(node.parts.entrance._admin_guard.denied_total, 2)
 
     def test_with_accounts_an_administrator_may_be_anywhere(self) -> None:
         file = self.nodes.folder / "plain_acl.yml"
