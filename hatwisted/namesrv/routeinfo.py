@@ -101,6 +101,8 @@ class RouteTable:
         self._clock = clock
         self._groups: dict[str, BrokerData] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics_of: dict[str, dict[str, None]] = {}
+        """The same by group: one that goes needn't look through all topics for its own."""
         self._leases: dict[str, _Lease] = {}
         self._routes = 0
         """How many of MAX_ROUTES there are."""
@@ -175,6 +177,7 @@ class RouteTable:
         groups = self._topics.setdefault(topic, {})
         self._routes += data.broker_name not in groups
         groups[data.broker_name] = data
+        self._topics_of.setdefault(data.broker_name, {})[topic] = None
 
     def unregister(self, group_name: str, broker_id: int, address: str) -> None:
         """A broker stops in good order. Unknown ones are no error.
@@ -285,12 +288,13 @@ class RouteTable:
         )
         if not group.broker_addrs:
             del self._groups[group.broker_name]
-            for topic in list(self._topics):
+            for topic in self._topics_of.pop(group.broker_name, ()):
                 self._drop_queues(topic, group.broker_name)
 
     def _drop_queues(self, topic: str, group_name: str) -> None:
         queues = self._topics[topic]
         self._routes -= queues.pop(group_name, None) is not None
+        self._topics_of.get(group_name, {}).pop(topic, None)
         if not queues:
             del self._topics[topic]
 
@@ -354,7 +358,8 @@ class RouteTable:
         if topic not in self._topics:
             return
         if not cluster:
-            self._routes -= len(self._topics.pop(topic))
+            for group_name in list(self._topics[topic]):
+                self._drop_queues(topic, group_name)
             return
         for group in self._groups.values():
             if group.cluster == cluster and topic in self._topics:

@@ -144,6 +144,9 @@ class ClientTable:
         self._producer_keys: dict[str, Hashable] = {}
         self._producer_ids: dict[Hashable, str] = {}
         """Client id -> connection of a producer, for replies, and back."""
+        self._consumes: dict[Hashable, dict[str, None]] = {}
+        self._produces: dict[Hashable, dict[str, None]] = {}
+        """The groups of each connection: one that closes needn't be looked for in all."""
         self._memberships = 0
         self._subscriptions = 0
         """How many of MAX_MEMBERSHIPS and MAX_SUBSCRIPTIONS there are."""
@@ -164,6 +167,7 @@ class ClientTable:
             if group is None:
                 group = self.consumers[data.group] = ConsumerGroup(data)
             self._memberships += key not in group.members
+            self._consumes.setdefault(key, {})[data.group] = None
             self._subscriptions += group.more_topics(data)
             if group.join(key, member, data):
                 self._changed(data.group, group)
@@ -171,6 +175,7 @@ class ClientTable:
             members = self.producers.setdefault(name, {})
             self._memberships += key not in members
             members[key] = member
+            self._produces.setdefault(key, {})[name] = None
         if beat.producers:
             if self._producer_ids.get(key) != beat.client_id:
                 self._forget_producer(key)
@@ -198,7 +203,7 @@ class ClientTable:
         """
         if producer_group:
             self._drop_producer(producer_group, key)
-            if not any(key in members for members in self.producers.values()):
+            if key not in self._produces:
                 self._forget_producer(key)
         if consumer_group:
             self._drop_consumer(consumer_group, key)
@@ -206,9 +211,9 @@ class ClientTable:
     def closed(self, key: Hashable) -> None:
         """The connection is gone, and with it its client from every group."""
         self._forget_producer(key)
-        for name in list(self.producers):
+        for name in list(self._produces.get(key, ())):
             self._drop_producer(name, key)
-        for name in list(self.consumers):
+        for name in list(self._consumes.get(key, ())):
             self._drop_consumer(name, key)
 
     def consumer(self, group: str, client_id: str) -> tuple[Hashable, Member] | None:
@@ -243,6 +248,7 @@ class ClientTable:
         members = self.producers.get(name)
         if members is None or members.pop(key, None) is None:
             return
+        _leave(self._produces, key, name)
         self._memberships -= 1
         if not members:
             del self.producers[name]
@@ -257,6 +263,7 @@ class ClientTable:
         group = self.consumers.get(name)
         if group is None or group.members.pop(key, None) is None:
             return
+        _leave(self._consumes, key, name)
         self._memberships -= 1
         if not group.members:
             self._subscriptions -= len(group.subscriptions)
@@ -267,6 +274,12 @@ class ClientTable:
     def _changed(self, name: str, group: ConsumerGroup) -> None:
         if group.members:
             self._notify(name, list(group.members))
+
+
+def _leave(groups: dict[Hashable, dict[str, None]], key: Hashable, name: str) -> None:
+    del groups[key][name]
+    if not groups[key]:
+        del groups[key]
 
 
 def _silent(members: Mapping[Hashable, Member], limit: float) -> list[Hashable]:

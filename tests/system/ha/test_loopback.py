@@ -22,9 +22,15 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.ha.sockets import SocketSizes
+from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.remoting.tcp import TcpConnecting
+from hatwisted.tls.certificates import Identity
+from hatwisted.tls.contexts import ClientAuth, client_context, server_context
+from hatwisted.tls.tlsconnecting import TlsConnecting
+from hatwisted.tls.tlsport import TlsServerFactory
 from hatwisted.wire.haframe import FrameReceiver, encode_frames, encode_report
 from testbed.processes import free_port
+from tests.support.certificate import authority, server_certificate
 from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
 
@@ -53,7 +59,7 @@ class Scripted(Protocol):
         self.lost = True
 
 
-class LoopbackTests(TestCase):
+class LoopbackCase(TestCase):
     def setUp(self) -> None:
         self.log = MemoryLog(file_size=1 << 20)
         self.clock: Any = reactor
@@ -64,6 +70,9 @@ class LoopbackTests(TestCase):
         port = reactor.listenTCP(self.port, factory, interface="127.0.0.1")
         self.ports.append(port)
         return port
+
+    def connecting(self) -> IConnecting:
+        return TcpConnecting(reactor)
 
     def master(self, **settings: Any) -> HAService:
         group = GroupTransferService(self.clock, LIMIT)
@@ -77,7 +86,7 @@ class LoopbackTests(TestCase):
             SlaveParts(
                 log=log if log is not None else MemoryLog(self.log.file_size),
                 clock=self.clock,
-                connecting=TcpConnecting(reactor),
+                connecting=self.connecting(),
                 random=Random(1),
                 master_address=lambda: f"127.0.0.1:{self.port}",
             ),
@@ -86,6 +95,35 @@ class LoopbackTests(TestCase):
         service.startService()
         self.addCleanup(lambda: service.stopService() if service.running else None)
         return service
+
+    @inlineCallbacks
+    def copies(self) -> Any:
+        """A slave catches up, and takes what is appended then."""
+        self.log = MemoryLog(file_size=8 << 20)
+        self.log.append(pattern(3_700_000))
+        master = self.master(batch_size=10_000)
+        slave = self.slave()
+        yield until(lambda: slave.log.max_offset == 3_700_000)
+        ends = []
+        for step in range(200):
+            end = self.log.append(pattern(step * 97 % 9000 + 1, seed=step))
+            ends.append(master.wait(end, end, reactor.seconds() + LIMIT))
+            if step % 20 == 0:
+                yield until(lambda: slave.log.max_offset == self.log.max_offset)
+        acked = yield ends[-1]
+        self.assertEqual(acked, self.log.max_offset)
+        self.assertEqual(bytes(slave.log), bytes(self.log))  # type: ignore[call-overload]
+        self.assertTrue(all(wait.called for wait in ends))
+
+    @inlineCallbacks
+    def stops(self) -> Any:
+        """Both sides of an idle link, while the clock stands still: they wait for no timer."""
+        self.log.append(pattern(1000))
+        master, slave = self.master(), self.slave()
+        yield until(lambda: slave.log.max_offset == 1000)
+        for service in (slave, master):
+            stopped = service.stopService()
+            yield until(lambda stopped=stopped: stopped.called)
 
     @inlineCallbacks
     def peer(self) -> Any:
@@ -107,32 +145,38 @@ class LoopbackTests(TestCase):
         self.addCleanup(lambda: peer.transport.abortConnection() if not peer.lost else None)
         return peer
 
-    @inlineCallbacks
-    def test_B88_catch_up_and_live_copy_are_byte_identical(self) -> Any:
-        self.log.append(pattern(700_000))
-        master = self.master(batch_size=10_000)
-        slave = self.slave()
-        yield until(lambda: slave.log.max_offset == 700_000)
-        ends = []
-        for step in range(200):
-            end = self.log.append(pattern(step * 97 % 9000 + 1, seed=step))
-            ends.append(master.wait(end, end, reactor.seconds() + LIMIT))
-            if step % 20 == 0:
-                yield until(lambda: slave.log.max_offset == self.log.max_offset)
-        acked = yield ends[-1]
-        self.assertEqual(acked, self.log.max_offset)
-        self.assertEqual(bytes(slave.log), bytes(self.log))  # type: ignore[call-overload]
-        self.assertTrue(all(wait.called for wait in ends))
 
-    @inlineCallbacks
+class EncryptedTests(LoopbackCase):
+    """With TLS on both ends."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        shown = server_certificate()
+        identity, trust = Identity((shown.certificate,), shown.key), [authority().certificate]
+        self.accepting = server_context(identity, trust, ClientAuth.REQUIRE, ["localhost"])
+        self.dialling = client_context(identity, trust, peers=["localhost"])
+
+    def listen(self, factory: IProtocolFactory) -> IListeningPort:
+        return super().listen(TlsServerFactory(factory, lambda: self.accepting, reactor, plain=False))
+
+    def connecting(self) -> IConnecting:
+        return TlsConnecting(super().connecting(), reactor, lambda: self.dialling)
+
+    def test_B88_B185_catch_up_and_live_copy_are_byte_identical(self) -> Any:
+        return self.copies()
+
+    def test_B19_B185_both_sides_stop_an_idle_link_within_a_second(self) -> Any:
+        self.clock = Clock()
+        return self.stops()
+
+
+class LoopbackTests(LoopbackCase):
+    def test_B88_catch_up_and_live_copy_are_byte_identical(self) -> Any:
+        return self.copies()
+
     def test_B19_both_sides_stop_an_idle_link_within_a_second(self) -> Any:
-        self.clock = Clock()  # stands still: they wait for no timer, however long the machine takes
-        self.log.append(pattern(1000))
-        master, slave = self.master(), self.slave()
-        yield until(lambda: slave.log.max_offset == 1000)
-        for service in (slave, master):
-            stopped = service.stopService()
-            yield until(lambda stopped=stopped: stopped.called)
+        self.clock = Clock()
+        return self.stops()
 
     @inlineCallbacks
     def test_B19_B152_a_peer_that_reads_nothing_cannot_hold_up_the_stop(self) -> Any:

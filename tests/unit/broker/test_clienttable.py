@@ -14,6 +14,7 @@ from hatwisted.broker.consumer.clienttable import (
 )
 from hatwisted.broker.filter.subscriptiondata import parse_subscription, tags_codes
 from hatwisted.broker.requests import BadClientData
+from tests.support.growth import Unwalked
 
 JAVA = json.loads(
     '{"clientID":"10.0.0.2@4711#99","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET",'
@@ -171,6 +172,19 @@ class TestGroups(SynchronousTestCase):
         self.clients.closed("A")
         self.heartbeat("C", "c", g=three, h=[])
         self.assertRaises(BadClientData, self.heartbeat, "C", "c", h=one)
+
+    def test_a_connection_that_closes_is_not_looked_for_in_all_groups(self):
+        self.heartbeat("A", "a", g=[("T", 1)], h=[])
+        self.heartbeat("B", "b", g=[("T", 1)], i=[])
+        producer = parse_heartbeat({"clientID": "a", "producerDataSet": [{"groupName": "p"}]})
+        self.clients.heartbeat("A", producer, "JAVA", 407)
+        self.clients.consumers = Unwalked(self.clients.consumers)
+        self.clients.producers = Unwalked(self.clients.producers)
+        self.clients.unregister("A", "p", "h")
+        self.assertEqual((len(self.clients.consumers), len(self.clients.producers)), (2, 0))
+        self.clients.closed("A")
+        self.clients.closed("B")
+        self.assertEqual(len(self.clients.consumers), 0)
 
     def test_unregistering(self):
         self.clients.heartbeat("k1", parse_heartbeat(JAVA), "JAVA", 407)

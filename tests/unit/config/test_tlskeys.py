@@ -28,7 +28,7 @@ class TlsKeysTests(SynchronousTestCase):
         config = self.load().config
         self.assertEqual((config.tls_server_mode, config.tls_self_signed), (TlsMode.PERMISSIVE, True))
 
-    def test_a_certificate_that_is_given_is_shown(self) -> None:
+    def test_B186_a_certificate_that_is_given_is_shown(self) -> None:
         given = ("tls.server.certPath=/c.pem", "tls.server.keyPath=/c.key")
         self.assertFalse(self.load(*given).config.tls_self_signed)
         loaded = self.load(*given, "tls.test.mode.enable=true")
@@ -69,13 +69,17 @@ class TlsKeysTests(SynchronousTestCase):
             ("tls.server.mode=enforcing", "no client can tell this server from another"),
             ("tls.server.authClient=true", "no client is asked for a certificate"),
             ("tls.server.need.client.auth=require", "any certificate will do"),
+            ("haTlsCertPath=/broker.pem", "the HA link is plain all the same; set haTlsEnable=true"),
         ):
             (warning,) = self.load(entry).warnings
             self.assertIn(advice, warning)
         self.assertEqual(self.load("tls.server.mode=disabled", "tls.server.authClient=true").warnings, [])
 
     def test_passwords_are_never_shown(self) -> None:
-        given = [f"tls.{end}.keyPassword=open sesame" for end in ("server", "client")]
+        given = [
+            f"{key}=open sesame"
+            for key in ("tls.server.keyPassword", "tls.client.keyPassword", "haTlsKeyPassword")
+        ]
         loaded = self.load(*given)
         self.assertEqual(loaded.config.tls_server_key_password, "open sesame")
         text = effective_text(loaded)

@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.namesrv import routeinfo
 from hatwisted.namesrv.routeinfo import LEASE, Master, Member, RouteTable
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
+from tests.support.growth import Unwalked
 
 
 def topics(*names, **fields):
@@ -126,6 +127,17 @@ class TestRegistration(RouteCase):
 
 
 class TestLeaving(RouteCase):
+    def test_a_group_that_goes_is_not_looked_for_in_all_topics(self):
+        self.register("a", names=("T", "U"))
+        self.register("b", names=("T", "V"))
+        self.routes._topics = Unwalked(self.routes._topics)
+        self.routes.delete_topic("U")
+        self.routes.closed("a:0")
+        self.assertEqual(len(self.routes._topics), 2)
+        self.assertEqual(self.addresses(), {"b": {0: "b:0"}})
+        self.routes.closed("b:0")
+        self.assertEqual(len(self.routes._topics), 0)
+
     def test_B113_closed_connection_removes_the_broker_at_once(self):
         self.register("a")
         self.register("b")

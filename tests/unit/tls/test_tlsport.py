@@ -110,7 +110,7 @@ class TlsPortCase(SynchronousTestCase):
 
 
 class PermissiveTests(TlsPortCase):
-    def test_encrypted_and_plain_clients_are_served_on_one_port(self) -> None:
+    def test_B186_encrypted_and_plain_clients_are_served_on_one_port(self) -> None:
         encrypted = self.successResultOf(self.connect())
         plain = self.connect_plainly()
         for client in (encrypted, plain):
@@ -342,7 +342,7 @@ class BehindProxyTests(TlsPortCase):
 class EnforcingTests(TlsPortCase):
     plain = False
 
-    def test_a_plain_client_is_sent_away(self) -> None:
+    def test_B186_a_plain_client_is_sent_away(self) -> None:
         client = self.connect_plainly()
         client.send(RemotingCommand(ECHO, 1))
         self.settle()
