@@ -31,6 +31,7 @@ class AdminGuard:
 
     def __init__(self, codes: Collection[int], networks: Networks | None, clock: IReactorTime) -> None:
         self.codes = codes
+        self.denied_total = 0
         self._networks = networks
         self._throttle = LogThrottle(clock)
 
@@ -39,6 +40,7 @@ class AdminGuard:
         host = connection.address
         if connection.local if self._networks is None else host in self._networks:
             return None
+        self.denied_total += 1
         left_out = self._throttle.admit(host)
         if left_out is not None:
             self._log.warn(

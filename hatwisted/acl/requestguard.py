@@ -29,6 +29,7 @@ class RequestGuard:
     _log = Logger()
 
     def __init__(self, accounts: Callable[[], Accounts], clock: IReactorTime) -> None:
+        self.denied_total = 0
         self._accounts = accounts
         self._throttle = LogThrottle(clock)
 
@@ -38,6 +39,7 @@ class RequestGuard:
         try:
             self._accounts().check(request, host)
         except (AccessDenied, FastjsonError) as error:
+            self.denied_total += 1
             left_out = self._throttle.admit(host)
             if left_out is not None:
                 self._log.warn(

@@ -103,6 +103,8 @@ class LinkTlsKeys(TlsClientKeys, frozen=True, kw_only=True):
 def tls_advice(config: TlsKeys) -> dict[str, str]:
     """Key -> what its owner should know: settings that do less than they seem to."""
     advice: dict[str, str] = {}
+    if isinstance(config, LinkTlsKeys) and config.ha_tls_cert_path and not config.ha_tls_enable:
+        advice["haTlsCertPath"] = "the HA link is plain all the same; set haTlsEnable=true"
     if config.tls_server_mode is TlsMode.DISABLED:
         return advice
     given = config.tls_server_cert_path is not None or config.tls_server_key_path is not None

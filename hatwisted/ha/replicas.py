@@ -58,6 +58,8 @@ class ReplicaTable:
         self._newest = 0
         self.push2_slave_max_offset = 0
         """Highest plausible report of any slave ever (bytes); never lowered, not even by a disconnect."""
+        self._proved = 0
+        """Highest that says what a slave was sent, see `SendProgress.proved_offset`; never lowered either."""
 
     @property
     def connection_count(self) -> int:
@@ -87,15 +89,16 @@ class ReplicaTable:
             replica.heard = self._newest
         if link.ack_offset > self.push2_slave_max_offset:
             self.push2_slave_max_offset = link.ack_offset
+        self._proved = max(self._proved, link.proved_offset)
 
     def commit_offset(self, master_end: int) -> int:
         """Everything below counts as replicated; -1 if too few slaves have reported."""
         wanted = self._in_sync_replicas
         if wanted is None:
-            return self.push2_slave_max_offset
+            return self._proved
         if wanted <= 1:
             return master_end
-        acks = sorted((link.ack_offset for link in self._replicas), reverse=True)
+        acks = sorted((link.proved_offset for link in self._replicas), reverse=True)
         at = wanted - 2
         if len(acks) <= at:
             return -1
@@ -107,7 +110,7 @@ class ReplicaTable:
     def _holders(self, offset: int) -> int:
         """Slaves, at the least, that have acknowledged the log up to `offset`."""
         return at_least(
-            [replica for link, replica in self._replicas.items() if link.ack_offset >= offset],
+            [replica for link, replica in self._replicas.items() if link.proved_offset >= offset],
             lambda replica, newer: replica.link.ack_offset > newer.log_end,
         )
 

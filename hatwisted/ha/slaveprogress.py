@@ -5,7 +5,9 @@ bytes of every append) and falls back to CATCH_UP when the slave is slower than 
 the log doesn't hold ends in OFFSET_EXPIRED or OFFSET_AHEAD, from where the link only closes.
 
 An offset is taken at its word only if it can be true: a first report within the log, a later one within what
-this link was sent. RocketMQ counts any eight bytes as an acknowledgement; here they can't complete a put.
+this link was sent. RocketMQ counts any eight bytes as an acknowledgement; here they can't complete a put. Nor can
+a first report: it says where the slave wants to go on, and what it has before that may be other bytes, of a log
+whose tail this master has lost. A slave of ours compares what it's sent before it reports any more.
 """
 
 from __future__ import annotations
@@ -87,6 +89,11 @@ class SendProgress:
     def reported(self) -> bool:
         """Has the slave said where to start, and was that accepted?"""
         return self.ack_offset >= 0
+
+    @property
+    def proved_offset(self) -> int:
+        """What the slave has acknowledged of all that it was sent on this link; -1: nothing yet."""
+        return self.ack_offset if self.ack_offset > self.request_offset else -1
 
     def move(self, state: LinkState, now: float) -> None:
         """Change state; an edge that the table doesn't have is our mistake."""

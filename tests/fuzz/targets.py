@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.fuzz.deltatargets import DELTA
 from tests.fuzz.filetargets import FILES
 from tests.fuzz.logtargets import LOGS
 from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.wiretargets import WIRE
 
-TARGETS = {**WIRE, **FILES, **LOGS, **SERVERS}
+TARGETS = {**WIRE, **FILES, **DELTA, **LOGS, **SERVERS}

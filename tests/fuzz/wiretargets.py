@@ -33,6 +33,7 @@ from hatwisted.wire.logrange import parse_begin, parse_bytes_wanted, parse_diges
 from hatwisted.wire.messageid import BadMessageId, decode_message_id, encode_message_id
 from hatwisted.wire.messagequeue import parse_queue_key, parse_queue_table
 from hatwisted.wire.properties import NoDestination, decode_properties, destination, find_property, split_raw
+from hatwisted.wire.proxyheader import ProxyHeaderError, parse_proxy_header
 from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.registration import (
     BadRegistration,
@@ -193,6 +194,15 @@ def queue_keys(data: bytes) -> None:
     parse_queue_table(fastjson.loads(data))
 
 
+def proxy_header(data: bytes) -> None:
+    """What is complete has one meaning, whatever follows."""
+    found = parse_proxy_header(data)
+    if found is not None:
+        assert 0 < found.size <= len(data)
+        assert parse_proxy_header(data[: found.size]) == found
+        assert parse_proxy_header(data[: found.size - 1]) is None
+
+
 def pulled(data: bytes) -> None:
     answer = RemotingCommand(0, flag=1, ext={"nextBeginOffset": "9", "minOffset": "0"}, body=data)
     read_answer(PullRequest("b:1", 0, 0, 9), answer)
@@ -245,7 +255,14 @@ EXPRESSIONS = (
     b"a <> TRUE OR a = b = c",
 )
 
+PROXY_2 = b"\r\n\r\n\0\r\nQUIT\n" + bytes([0x21, 0x11, 0, 12, 10, 1, 2, 3, 10, 0, 0, 1, 0, 80, 0, 81])
+
 WIRE = {
+    "proxy-header": Target(
+        proxy_header,
+        (ProxyHeaderError,),
+        lambda: [b"PROXY TCP4 10.1.2.3 10.0.0.1 50312 10911\r\n", b"PROXY UNKNOWN\r\nrest", PROXY_2],
+    ),
     "remoting": Target(stream(lambda: RemotingReceiver(typed_sends=True).receive), (), commands),
     "ha-frames": Target(
         stream(lambda: ClassicFrames(1 << 16).receive),

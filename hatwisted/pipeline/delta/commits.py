@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, open_table
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.names import Writer
 
@@ -147,14 +147,28 @@ def landed_since(path: str, version: int, application: str) -> Landed:
     - path: of the table
     - version: only those of later versions
     - application: only those of this one
+
+    Raises WrongTable if somebody has written what can't be read.
     """
     table = open_table(path)
     fresh = table.version() - version
     if fresh <= 0:
         return Landed()
-    notes = [(entry["version"], entry.get(NOTE)) for entry in table.history(fresh)]
-    ours = [(number, note) for number, note in notes if note and note.get("application") == application]
-    rows, files, size, log_bytes = (
-        sum(note[name] for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")
-    )
+    try:
+        history = table.history(fresh)
+    except DeltaError as error:
+        raise WrongTable(f"{path}: its history can't be read: {one_line(error)}") from error
+    ours = [
+        (entry["version"], note)
+        for entry in history
+        if isinstance(note := entry.get(NOTE), dict) and note.get("application") == application
+    ]
+    try:
+        rows, files, size, log_bytes = (
+            sum(int(note[name]) for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise WrongTable(
+            f"{path}: a commit of {application} doesn't say what it brought: {error!r}"
+        ) from None
     return Landed(rows, files, size, log_bytes, tuple(sorted(number for number, _ in ours)))

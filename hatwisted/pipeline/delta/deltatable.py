@@ -27,7 +27,7 @@ def open_table(path: str) -> DeltaTable:
     try:
         return DeltaTable(path)
     except (DeltaError, OSError) as error:
-        raise WrongTable(f"{path}: can't be read as a Delta table: {_line(error)}") from error
+        raise WrongTable(f"{path}: can't be read as a Delta table: {one_line(error)}") from error
 
 
 def local_folder(path: str) -> str:
@@ -60,7 +60,7 @@ def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> 
             table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
         except (CommitFailedError, DeltaError) as error:
             refusal = error
-    raise WrongTable(f"{path}: columns couldn't be added: {_line(refusal)}")
+    raise WrongTable(f"{path}: columns couldn't be added: {one_line(refusal)}")
 
 
 def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
     except DeltaError as error:
         if not DeltaTable.is_deltatable(path):  # else another run has just created it
-            raise WrongTable(f"{path}: the table can't be created: {_line(error)}") from error
+            raise WrongTable(f"{path}: the table can't be created: {one_line(error)}") from error
 
 
 def _is_aside(name: str) -> bool:
@@ -139,5 +139,6 @@ def holds(table: pa.DataType, rows: pa.DataType) -> bool:
     return same_type(table, rows) or bool(integers and table.bit_width >= rows.bit_width)
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """What delta-rs says, without its line breaks."""
     return " ".join(str(error).split())

@@ -69,13 +69,17 @@ class TlsKeysTests(SynchronousTestCase):
             ("tls.server.mode=enforcing", "no client can tell this server from another"),
             ("tls.server.authClient=true", "no client is asked for a certificate"),
             ("tls.server.need.client.auth=require", "any certificate will do"),
+            ("haTlsCertPath=/broker.pem", "the HA link is plain all the same; set haTlsEnable=true"),
         ):
             (warning,) = self.load(entry).warnings
             self.assertIn(advice, warning)
         self.assertEqual(self.load("tls.server.mode=disabled", "tls.server.authClient=true").warnings, [])
 
     def test_passwords_are_never_shown(self) -> None:
-        given = [f"tls.{end}.keyPassword=open sesame" for end in ("server", "client")]
+        given = [
+            f"{key}=open sesame"
+            for key in ("tls.server.keyPassword", "tls.client.keyPassword", "haTlsKeyPassword")
+        ]
         loaded = self.load(*given)
         self.assertEqual(loaded.config.tls_server_key_password, "open sesame")
         self.assertNotIn("sesame", repr(loaded.config))

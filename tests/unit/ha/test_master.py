@@ -152,7 +152,18 @@ class ReadSideTests(SynchronousTestCase):
         self.assertNoResult(waiting)
         self.assertEqual(rig.service.replicas.push2_slave_max_offset, 1000)
         rig.seconds(5)
-        self.assertEqual(self.successResultOf(waiting), 1000)
+        self.assertEqual(self.successResultOf(waiting), 0)
+
+    def test_B140_a_slave_that_only_says_where_it_is_completes_no_put(self) -> None:
+        """What it has before that may be of a tail that this master has lost."""
+        rig = MasterRig(filled(1000))
+        waiting = [rig.service.wait(end, end, 5.0) for end in (800, 1000)]
+        slave = rig.slave(900)  # where its last record begins
+        slave.report(900)
+        for each in waiting:
+            self.assertNoResult(each)
+        slave.report(1000)
+        self.assertEqual([self.successResultOf(each) for each in waiting], [1000, 1000])
 
     def test_B153_a_first_report_of_2_to_the_40_completes_no_put(self) -> None:
         rig = MasterRig(filled(1000))
@@ -564,7 +575,7 @@ class LifeTests(SynchronousTestCase):
         self.assertNoResult(stopped)
         slave.lose()
         self.successResultOf(stopped)
-        self.assertEqual(self.successResultOf(waiting), 1000)
+        self.assertEqual(self.successResultOf(waiting), 0)
         self.assertEqual(rig.clock.getDelayedCalls(), [])
         self.assertEqual(rig.log.listeners, 0)
         self.successResultOf(rig.service.stopService())
@@ -801,7 +812,7 @@ class PutPathTests(SynchronousTestCase):
         rig.seconds(4.9)
         self.assertNoResult(waiting)
         rig.seconds(0.1)
-        self.assertEqual(self.successResultOf(waiting), 1000)
+        self.assertEqual(self.successResultOf(waiting), 0)
 
     def test_too_few_copies_refuse_before_the_append(self) -> None:
         rig = MasterRig(filled(1000), in_sync_replicas=2, min_in_sync_replicas=2)
@@ -827,10 +838,10 @@ class PutPathTests(SynchronousTestCase):
         waiting = rig.service.wait(end, end, 5.0)
         slave.report(end)  # and then its link is half-open
         for host in ("10.0.0.1", "10.0.0.9"):
-            rig.slave(end, host=host)
+            rig.slave(1000, end, host=host)
             self.assertNoResult(waiting)
         rig.seconds(5)
-        self.assertEqual(self.successResultOf(waiting), 1000)
+        self.assertEqual(self.successResultOf(waiting), 0)
 
     def test_B34a_a_slave_that_re_dials_is_one_copy_in_sync(self) -> None:
         rig = MasterRig(filled(1000), in_sync_replicas=3, min_in_sync_replicas=3)

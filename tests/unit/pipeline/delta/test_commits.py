@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hatwisted.pipeline.delta import commits
 from hatwisted.pipeline.delta.commits import landed_since
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
-from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
@@ -103,6 +104,21 @@ class TestCommit(SynchronousTestCase):
         self.assertEqual(found.versions, (before + 1, before + 2))
         self.assertEqual(landed_since(self.path, before, "other").rows, 0)
         self.assertEqual(landed_since(self.path, before + 2, "app").versions, ())
+
+    def test_what_others_have_written_and_nobody_can_read(self) -> None:
+        Run(self.path).land(0, rows(0, 10))
+        before = DeltaTable(self.path).version()
+        commit = Path(self.path, "_delta_log", f"{before + 1:020}.json")
+        for info, reason in (
+            ({"timestamp": 10**20}, "history can't be read"),
+            ({"hatwisted": {"application": "app", "rows": "many"}}, "doesn't say what it brought"),
+            ({"hatwisted": {"application": "app"}}, "doesn't say what it brought"),
+        ):
+            commit.write_text(json.dumps({"commitInfo": {"timestamp": 1, "operation": "WRITE", **info}}))
+            error = self.assertRaises(WrongTable, landed_since, self.path, before, "app")
+            self.assertIn(reason, str(error))
+        commit.write_text(json.dumps({"commitInfo": {"timestamp": 1, "operation": "WRITE", "hatwisted": 5}}))
+        self.assertEqual(landed_since(self.path, before, "app").rows, 0)
 
 
 class TestFence(SynchronousTestCase):
