@@ -145,13 +145,14 @@ def _group(name: str | None) -> Iterator[Need]:
     return _named(name and GROUP + name, SUB)
 
 
-def _send(topic_field: str, group_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
+def _send(topic_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
+    """To a topic. To a retry topic: a consumer's client puts back itself what its broker can't take back, in the
+    name of a producer that all of them have. So it's the topic's group that counts, not the one of the request,
+    which a RocketMQ broker asks about: with any group of one's own one could write into all others'."""
+
     def needs(request: RemotingCommand) -> Iterable[Need]:
         topic = request.ext.get(topic_field)
-        if topic is not None and topic.startswith(RETRY_PREFIX):
-            # A consumer's client puts back itself what its broker can't take back.
-            return _group(request.ext.get(group_field))
-        return _named(topic, PUB)
+        return _named(topic, SUB if topic is not None and topic.startswith(RETRY_PREFIX) else PUB)
 
     return needs
 
@@ -197,9 +198,9 @@ def _text(value: Any) -> str | None:
 
 
 NEEDS: Final[Mapping[int, Callable[[RemotingCommand], Iterable[Need]]]] = {
-    RequestCode.SEND_MESSAGE: _send("topic", "group"),
-    RequestCode.SEND_MESSAGE_V2: _send("b", "a"),
-    RequestCode.SEND_BATCH_MESSAGE: _send("b", "a"),
+    RequestCode.SEND_MESSAGE: _send("topic"),
+    RequestCode.SEND_MESSAGE_V2: _send("b"),
+    RequestCode.SEND_BATCH_MESSAGE: _send("b"),
     RequestCode.CONSUMER_SEND_MSG_BACK: _consume("", "group"),
     RequestCode.END_TRANSACTION: _end_transaction,
     RequestCode.PULL_MESSAGE: _consume("topic", "consumerGroup"),

@@ -114,9 +114,10 @@ class PermissionTests(AccountsCase):
 
     def test_a_send_to_a_retry_topic_is_its_groups(self) -> None:
         for code, topic, group in ((10, "topic", "group"), (310, "b", "a"), (320, "b", "a")):
-            self.assertIsNone(self.allowed(code, **{topic: "%RETRY%groupC", group: "groupC"}))
-            refusal = self.allowed(code, **{topic: "%RETRY%groupA", group: "groupA"})
-            self.assertEqual(refusal, "No default permission for group:groupA")
+            for sender in ("groupC", "CLIENT_INNER_PRODUCER", "groupA"):
+                self.assertIsNone(self.allowed(code, **{topic: "%RETRY%groupC", group: sender}))
+                refusal = self.allowed(code, **{topic: "%RETRY%groupA", group: sender})
+                self.assertEqual(refusal, "No default permission for group:groupA")
 
     def test_pulls_need_sub_of_topic_and_group(self) -> None:
         for code in (
