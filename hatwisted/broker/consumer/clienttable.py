@@ -158,9 +158,14 @@ class ClientTable:
         - beat: its groups
         - language, version: of the client, as in the request's head
 
-        Raises BadClientData, and changes nothing, if that were more than there may be.
+        Raises BadClientData if that were more than there may be. Nothing is changed then, but the client stays
+        where it is: whoever fills the tables doesn't drive others out.
         """
-        self._check_room(key, beat)
+        try:
+            self._check_room(key, beat)
+        except BadClientData:
+            self._keep(key)
+            raise
         member = Member(beat.client_id, language, version, self._clock.seconds())
         for data in beat.consumers:
             group = self.consumers.get(data.group)
@@ -194,6 +199,13 @@ class ClientTable:
             raise BadClientData(f"clients have {self._memberships} memberships in groups already")
         if topics > 0 and self._subscriptions + topics > MAX_SUBSCRIPTIONS:
             raise BadClientData(f"consumer groups have {self._subscriptions} subscriptions already")
+
+    def _keep(self, key: Hashable) -> None:
+        now = self._clock.seconds()
+        for name in self._consumes.get(key, ()):
+            self.consumers[name].members[key].last_seen = now
+        for name in self._produces.get(key, ()):
+            self.producers[name][key].last_seen = now
 
     def unregister(self, key: Hashable, producer_group: str | None, consumer_group: str | None) -> None:
         """A client leaves; groups that aren't there are no error.

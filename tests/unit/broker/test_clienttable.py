@@ -173,6 +173,16 @@ class TestGroups(SynchronousTestCase):
         self.heartbeat("C", "c", g=three, h=[])
         self.assertRaises(BadClientData, self.heartbeat, "C", "c", h=one)
 
+    def test_a_client_whose_new_topics_find_no_room_stays_where_it_is(self):
+        self.patch(clienttable, "MAX_SUBSCRIPTIONS", 2)
+        self.heartbeat("A", "a", g=[("T", 1)])
+        for _ in range(3):
+            self.clock.advance(CLIENT_TTL / 2)
+            self.heartbeat("stranger", "s", h=[("U", 1)])
+            self.assertRaises(BadClientData, self.heartbeat, "A", "a", g=[("T", 1), ("V", 1)])
+            self.clients.expire()
+        self.assertEqual(set(self.clients.consumers["g"].members), {"A"})
+
     def test_a_connection_that_closes_is_not_looked_for_in_all_groups(self):
         self.heartbeat("A", "a", g=[("T", 1)], h=[])
         self.heartbeat("B", "b", g=[("T", 1)], i=[])
