@@ -9,7 +9,7 @@ from twisted.trial.unittest import TestCase
 
 from tests.unit.broker.rig import BrokerRig, records
 
-COMMIT, QUERY, CLEAN_EXPIRED, JOIN = 15, 14, 306, 20043
+COMMIT, QUERY, RESET, CLEAN_EXPIRED, JOIN = 15, 14, 222, 306, 20043
 
 
 class StaleOffsetsCase(TestCase):
@@ -145,6 +145,17 @@ class AfterALossTests(StaleOffsetsCase):
         self.rig.tables.offsets.reset("g", "T", 0, 120)
         answer = yield self.rig.pull(120)
         self.assertEqual((answer.code, len(records(answer))), (0, 10))
+
+    @inlineCallbacks
+    def test_B165_nor_do_the_commits_by_which_tools_reset_a_group_that_is_offline_look_stale(self):
+        """They ask the broker first, which refers them to commits."""
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.commit(130)
+        self.assertEqual((yield self.known()), 40)
+        yield self.rig.ask(RESET, topic="T", group="g", timestamp=-1, isForce="true")
+        yield self.commit(130)
+        self.assertEqual((yield self.known()), 130)
 
     @inlineCallbacks
     def test_a_group_without_progress_begins_where_it_likes(self):
