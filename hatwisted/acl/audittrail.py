@@ -17,10 +17,12 @@ from typing import Any, Final
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hatwisted.acl.account import SECRET_KEY
 from hatwisted.config.errors import ConfigError
 from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection
+from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 
@@ -64,26 +66,35 @@ class AuditTrail:
     def _handle(
         self, event: str, handler: Handler, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand] | None:
-        before = self._state(request)
-        answer = handler(connection, request)
-        if isinstance(answer, Deferred):
-            return answer.addCallback(self._write, event, connection.peer, request, before)
-        return None if answer is None else self._write(answer, event, connection.peer, request, before)
+        # Both before the change: it may be about the very account that has signed.
+        sender, before = self._sender(request), self._state(request)
 
-    def _write(
-        self, answer: RemotingCommand, event: str, peer: str, request: RemotingCommand, before: object
-    ) -> RemotingCommand:
-        line: dict[str, object] = {
-            "by": self._sender(request),
-            "from": peer,
-            "request": _short({name: text for name, text in request.ext.items() if name not in _NOT_SHOWN}),
-        }
-        if answer.code:
-            line |= {"failed": answer.code, "remark": answer.remark}
-        elif request.code in self._states:
-            line |= {"before": before, "after": self._state(request)}
-        self._log.info("audit {event} {line}", event=event, line=_ascii(line))
-        return answer
+        def write(outcome: Mapping[str, object]) -> None:
+            fields = {name: text for name, text in request.ext.items() if name not in _NOT_SHOWN}
+            line = {"by": sender, "from": connection.peer, "request": _short(fields), **outcome}
+            self._log.info("audit {event} {line}", event=event, line=_ascii(line))
+
+        def states() -> Mapping[str, object]:
+            return {"before": before, "after": self._state(request)} if request.code in self._states else {}
+
+        def answered(answer: RemotingCommand) -> RemotingCommand:
+            write({"failed": answer.code, "remark": answer.remark} if answer.code else states())
+            return answer
+
+        def broken(failure: Failure) -> Failure:
+            # Nobody knows how far it has come.
+            remark = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
+            write({"failed": int(ResponseCode.SYSTEM_ERROR), "remark": remark, **states()})
+            return failure
+
+        try:
+            answer = handler(connection, request)
+        except Exception:
+            broken(Failure())
+            raise
+        if isinstance(answer, Deferred):
+            return answer.addCallbacks(answered, broken)
+        return None if answer is None else answered(answer)
 
     def _state(self, request: RemotingCommand) -> object:
         state = self._states.get(request.code)

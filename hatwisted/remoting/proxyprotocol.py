@@ -131,7 +131,8 @@ class HeaderReader(Protocol):
             # Whatever comes after asks the transport who is there. A transport around this one would cost the
             # direct write (`eagerwrite`).
             transport.getPeer = lambda: address
-            transport.behind_proxy = True
+        # Nor is it this host's own if the proxy can't name it, or speaks for itself.
+        transport.behind_proxy = True
         behind = self._port.server_protocol(transport.getPeer())
         if behind is None:
             transport.abortConnection()

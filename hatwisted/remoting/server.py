@@ -172,8 +172,8 @@ class RemotingConnection(Protocol):
         self.peer = f"{client}:{address.port}"
         at_proxy = getattr(transport, "behind_proxy", False)
         self.local = not at_proxy and (client.is_loopback or address.host == transport.getHost().host)
-        self.open = True
-        if not self.factory.admit(self):
+        self.open = self.factory.admit(self)
+        if not self.open:
             transport.abortConnection()
             return
         transport.setTcpNoDelay(True)
@@ -209,6 +209,8 @@ class RemotingConnection(Protocol):
     # -- reading ---------------------------------------------------------------------------------------------
 
     def dataReceived(self, data: bytes) -> None:
+        if not self.open:
+            return  # not admitted, and its proxy sent this along with its header
         self.active = True
         try:
             commands = self._receiver.receive(data)
@@ -218,8 +220,6 @@ class RemotingConnection(Protocol):
         if commands:
             self.stalled = False
         self.factory.partial.hold(self, self._receiver.buffered)
-        if not self.open:
-            return
         if self._backlog:
             # Bytes that the transport had read already when it was paused.
             self._backlog += commands
@@ -227,6 +227,8 @@ class RemotingConnection(Protocol):
             self._work(commands)
 
     def _work(self, commands: list[RemotingCommand]) -> None:
+        if not self.open:
+            return  # it held most of the incomplete frames, or is gone
         self._corked = True
         try:
             self._dispatch(commands)

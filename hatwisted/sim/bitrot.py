@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
+from twisted.python.failure import Failure
+
 from hatwisted.broker.node.logaudit import ROUND_PAUSE
 from hatwisted.logcodec.logdrift import Rotten
 from hatwisted.remoting.client import RemotingClient
@@ -71,7 +73,7 @@ class BitRot:
         self._client = client
         self._flip = flip
         self._told = told
-        self._asked = False
+        self._asked = self._asked_before = False
         self._limit = group.clock.seconds() + ROUND
 
     def look(self) -> Violation | None:
@@ -88,12 +90,18 @@ class BitRot:
         return self._problem()
 
     def _ask(self, told: range) -> None:
-        self._asked = True
-        self._limit = self._group.clock.seconds() + ROUND
+        if not self._asked_before:
+            self._limit = self._group.clock.seconds() + ROUND
+        self._asked = self._asked_before = True
         fields = span_fields(LogRange(told.start, told.stop))
         command = RemotingCommand(RequestCode.REPAIR_LOG, ext=fields)
         call = self._client.call(f"{ADDRESSES[self._group.slave]}:{BROKER_PORT}", command, TIMEOUT)
-        call.addCallbacks(self._answered, not_answered)
+        call.addCallbacks(self._answered, self._not_answered)
+
+    def _not_answered(self, failure: Failure) -> None:
+        """The connection may be one from before the slave lost its power: once more."""
+        not_answered(failure)
+        self._asked = False
 
     def _answered(self, answer: RemotingCommand) -> None:
         if answer.code != ResponseCode.SUCCESS:

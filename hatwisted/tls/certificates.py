@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -82,7 +83,7 @@ def read_material(files: PemFiles, read: Callable[[str], bytes]) -> Material:
         identity = Identity(chain, read_key(_content(files.key, read), files.key_password, files.key))
         if not isinstance(identity.key, KEYS):
             raise CertificateError(f"{files.key}: not a key for TLS: give RSA, an elliptic curve, or Ed25519")
-        if identity.key.public_key() != chain[0].public_key():
+        if identity.key.public_key() != _public_key(chain[0]):
             raise CertificateError(f"{files.key} isn't the key of the certificate {files.certificate}")
     elif files.certificate is not None or files.key is not None:
         raise CertificateError(f"{files.paths[0]}: certificate and key must be given together")
@@ -114,6 +115,8 @@ def read_key(pem: bytes, password: str | None, name: str) -> PrivateKeyTypes:
         if password is not None:
             return read_key(pem, None, name)
         raise CertificateError(f"{name}: the key is encrypted, and no password is given") from None
+    except UnsupportedAlgorithm as error:
+        raise CertificateError(f"{name}: a key that can't be read here: {error}") from None
     except ValueError:
         what = "no private key in it" if password is None else "no private key in it, or the wrong password"
         raise CertificateError(f"{name}: {what}: give PEM, -----BEGIN PRIVATE KEY-----") from None
@@ -148,6 +151,14 @@ def self_signed(name: str, now: float) -> Identity:
         .sign(key, hashes.SHA256())
     )
     return Identity((certificate,), cast(PrivateKeyTypes, key))
+
+
+def _public_key(certificate: x509.Certificate) -> object:
+    """None for one of a kind that isn't known: it's no key's that can be read."""
+    try:
+        return certificate.public_key()
+    except (UnsupportedAlgorithm, ValueError):
+        return None
 
 
 def _content(path: str, read: Callable[[str], bytes]) -> bytes:

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tablehold import TableHold
@@ -50,7 +51,7 @@ class QueueNumbers:
     - store: a slave's
     - topics: as copied from the master
     - hold: waits for our log
-    - master: its address ("host:port") at present; None: it isn't known
+    - master: its address ("host:port") once its topics have been copied; None: they haven't, or it isn't known
     """
 
     _log = Logger()
@@ -69,16 +70,22 @@ class QueueNumbers:
         self._topics = topics
         self._hold = hold
         self._master = master
-        self._loop = PeriodicCall(clock, "asking for the numbers of queues", self._try)
+        self._under_way: Deferred[None] = succeed(None)
+        self._loop = PeriodicCall(clock, "asking for the numbers of queues", self._turn)
 
     def start(self) -> None:
         """The first try comes after a LOOK."""
         self._loop.start(LOOK)
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Ask no more; what is still answered isn't taken."""
         self._loop.stop()
         self._hold.drop()
+        self._under_way.cancel()
+
+    def _turn(self) -> Deferred[None]:
+        self._under_way = self._try()
+        return self._under_way.addErrback(_trap_cancelled)
 
     @inlineCallbacks
     def _try(self) -> Generator[Deferred[Any], Any, None]:
@@ -117,7 +124,7 @@ class QueueNumbers:
         ends: Ends = {}
         for topic in self._topics.names():
             lacking = self._lacking(topic)
-            if not lacking or not self._loop.running:
+            if not lacking:
                 continue
             try:
                 answer = yield self._call(master, RequestCode.GET_TOPIC_STATS_INFO, topic=topic)
@@ -142,3 +149,7 @@ class QueueNumbers:
                 self._store.queues.get(topic, queue_id).begin_at(end)
                 taken += 1
         self._log.info("the numbers of {count} queues without a message here are the master's", count=taken)
+
+
+def _trap_cancelled(failure: Failure) -> None:
+    failure.trap(CancelledError)

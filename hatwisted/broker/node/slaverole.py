@@ -71,7 +71,7 @@ class SlaveRole:
             client, clock, node.tables, sync, make_hold(), lambda: logs_agree(ha_client)
         )
         self._numbers = QueueNumbers(
-            client, clock, store, node.tables.topics, make_hold(), lambda: node.master.tables
+            client, clock, store, node.tables.topics, make_hold(), lambda: self.synchronizer.topics_from
         )
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         ha_client.on_fit(self._follow)

@@ -110,6 +110,8 @@ class SlaveSynchronizer:
             clock, options.ask_version, lambda: tables.topics.version, self._copy_settings
         )
         self._master: str | None = None
+        self.topics_from: str | None = None
+        """The master that is followed, once its topics have been copied."""
         self._client = client
         self._clock = clock
         self._options = options
@@ -139,7 +141,7 @@ class SlaveSynchronizer:
         still answers isn't taken. None or our own: nothing is asked (B100)."""
         if address == self._master:
             return
-        self._master = address
+        self._master, self.topics_from = address, None
         if address is not None:
             self.round_now()
         self._drop()
@@ -288,6 +290,7 @@ class SlaveSynchronizer:
     def _take_topics(self, answer: RemotingCommand) -> None:
         table = decode_body(answer.body, TopicTable)
         believe(self._topics.made(), self._topics.version, table.topic_config_table, table.data_version)
+        self.topics_from = self._master
         if self._topics.replace(table):
             self._asked_for.clear()
             self._log.info(

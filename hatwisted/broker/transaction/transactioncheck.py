@@ -240,7 +240,8 @@ class TransactionCheck:
     def _by_age(self, half: Record, properties: dict[str, str], age: float, times: int) -> Deferred[bool]:
         own = PROPERTY_IMMUNITY in properties
         immunity = number(properties.get(PROPERTY_IMMUNITY, ""))
-        if own and age < (min(immunity, self._options.reserved) if immunity >= 0 else self._options.timeout):
+        spared = min(immunity, self._options.reserved) if immunity >= 0 else self._options.timeout
+        if own and abs(age) < spared:  # a producer's clock may be ahead, by any time
             first = properties.setdefault(PROPERTY_FIRST_OFFSET, str(half.queue_offset))
             self._immune.add(number(first))
             return self._put(parked_again(half, properties)).addCallback(_stored)

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import gatherResults
+from twisted.internet.defer import fail, gatherResults
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -202,6 +202,33 @@ class AuditTests(AllowListCase):
         )
         (line, _) = [line for line in self.lines if line.startswith("audit ")]
         self.assertTrue(line.isascii() and line.isprintable(), line)
+
+    def test_one_that_breaks_has_its_line(self) -> None:
+        node = self.nodes.start(MASTER)
+        raised = RuntimeError("the disk is gone")
+
+        def broken(*_: object) -> None:
+            raise raised
+
+        table = node.parts.processors
+        table.register(RequestCode.DELETE_TOPIC_IN_BROKER, broken)
+        table.register(RequestCode.UPDATE_BROKER_CONFIG, lambda *_: fail(raised))
+        node._factories[0].serve(node.parts.entrance.protect(table, node.parts.states))
+        self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
+        self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"deleteWhen=05")
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
+        for said in (said for _, said in self.audited()):
+            self.assertEqual((said["failed"], said["remark"]), (1, "RuntimeError: the disk is gone"))
+        self.assertEqual([event for event, _ in self.audited()], ["topic.delete", "config.put"])
+
+    def test_who_deletes_its_own_account_is_named(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file))
+        self.ask(RequestCode.DELETE_ACL_CONFIG, account=ADMIN, accessKey=ADMIN.access_key)
+        ((event, said),) = self.audited()
+        self.assertEqual((event, said["by"]), ("account.delete", ADMIN.access_key))
 
     def test_secrets_are_not_in_it_and_it_has_an_end(self) -> None:
         file = self.nodes.folder / "plain_acl.yml"

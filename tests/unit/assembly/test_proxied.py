@@ -24,7 +24,7 @@ class ProxiedTests(SynchronousTestCase):
         self.nodes = MemoryNodes(self)
 
     def start(self, **changes: Any) -> Any:
-        return self.nodes.start(MASTER, proxy_protocol_from="10.8.0.0/16", **changes)
+        return self.nodes.start(MASTER, **{"proxy_protocol_from": "10.8.0.0/16"} | changes)
 
     def visit(self, *pieces: bytes, host: str = PROXY) -> Visitor:
         visitor = Visitor()
@@ -59,6 +59,20 @@ class ProxiedTests(SynchronousTestCase):
         for pretended in (b"127.0.0.1", MASTER.encode()):
             visitor = self.visit(HEADER.replace(CLIENT.encode(), pretended) + CHANGE)
             self.assertEqual(self.codes(visitor), [ResponseCode.NO_PERMISSION])
+
+    def test_nor_is_whom_a_proxy_on_that_host_cant_name(self) -> None:
+        self.start(admin_allow_list=None, proxy_protocol_from=MASTER)
+        for header in (b"PROXY UNKNOWN\r\n", b"\r\n\r\n\0\r\nQUIT\n\x21\0\0\0"):
+            visitor = self.visit(header + CHANGE, host=MASTER)
+            self.assertEqual(self.codes(visitor), [ResponseCode.NO_PERMISSION])
+
+    def test_requests_that_came_with_the_header_of_a_client_too_many_are_not_served(self) -> None:
+        node = self.start(max_connections_per_address=1)
+        keeps = self.visit(HEADER + LOOK)
+        change = RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=48")
+        self.assertTrue(self.closed(self.visit(HEADER + encode_command(change))))
+        self.assertEqual(node.parts.config.config.file_reserved_time, 72)
+        self.assertFalse(self.closed(keeps))
 
     def test_a_proxy_has_to_send_the_header_and_nobody_else_may(self) -> None:
         self.start()

@@ -35,6 +35,12 @@ class QueueNumberTests(SynchronousTestCase):
         for _ in range(count):
             self.assertEqual(self.nodes.send(ADDRESS, topic="Quiet"), 0)
 
+    def stall(self, port: int, seconds: float) -> None:
+        """Nothing of what the master says on a port arrives for a while."""
+        for end in self.nodes.network.transports:
+            if (end.getHost().host, end.getHost().port) == (MASTER, port):
+                end.stalled_until = self.nodes.clock.seconds() + seconds
+
     def promoted(self, slave: Any) -> Any:
         """The slave, started again as the master, which has ended."""
         self.nodes.stop(self.master)
@@ -61,12 +67,40 @@ class QueueNumberTests(SynchronousTestCase):
         self.fill_a_file()
         slave = self.nodes.start(SLAVE, **SMALL | AS_SLAVE)
         self.nodes.pass_time(1)
-        for end in self.nodes.network.transports:
-            if (end.getHost().host, end.getHost().port) == (MASTER, 10912):
-                end.stalled_until = self.nodes.clock.seconds() + 8
+        self.stall(10912, 8)
         self.send_quiet(1)
         self.nodes.pass_time(6)
         self.assertEqual(slave.parts.store.queue_end("Quiet", 0), 0)
         self.nodes.pass_time(4)
         self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 4))
         self.assertEqual(self.next_number(self.promoted(slave)), 4)
+
+    def test_topics_that_are_copied_late_count_too(self) -> None:
+        """Their port may be closed for a while, as that of a RocketMQ master often is."""
+        self.send_quiet()
+        self.fill_a_file()
+        port = self.nodes.network.listening.pop((MASTER, 10909))
+        slave = self.nodes.start(SLAVE, **SMALL | AS_SLAVE)
+        self.nodes.pass_time(8)
+        self.assertGreater(slave.parts.store.log.min_offset, 0)
+        self.assertIsNone(slave.parts.tables.topics.get("Quiet"))
+        self.nodes.network.listening[MASTER, 10909] = port
+        self.nodes.pass_time(15)
+        self.assertIsNotNone(slave.parts.tables.topics.get("Quiet"))
+        self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 3))
+
+    def test_a_stop_ends_the_question(self) -> None:
+        """Answered later, it would number queues that this broker has taken messages for as the master."""
+        self.send_quiet()
+        self.fill_a_file()
+        for port in (10911, 10912):  # it waits for an answer, or for the log
+            slave = self.nodes.start(f"10.0.0.{port - 10900}", **SMALL | AS_SLAVE)
+            self.nodes.pass_time(1)
+            self.stall(port, 2.5)
+            self.send_quiet(port - 10911)
+            self.nodes.pass_time(1.5)
+            numbers = slave.services._numbers
+            self.assertFalse(numbers._under_way.called)
+            numbers.stop()
+            self.assertTrue(numbers._under_way.called)
+            self.nodes.stop(slave)

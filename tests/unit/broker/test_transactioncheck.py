@@ -139,6 +139,14 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual((self.progress()[0], len(self.records(HALF_TOPIC))), (2, 4))
 
     @inlineCallbacks
+    def test_nor_for_as_long_as_its_producers_clock_is_ahead(self):  # type: ignore[no-untyped-def]
+        born = int((self.clock.seconds() + 100 * 24 * 3600.0) * 1000)
+        yield self.send(4, PREPARED + "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0130", g=str(born))
+        self.rig.turn()
+        self.round()
+        self.assertEqual(self.records(HALF_TOPIC)[1].properties.get("TRANSACTION_CHECK_TIMES"), "1")
+
+    @inlineCallbacks
     def test_immunity_puts_the_question_off_and_the_first_offset_still_decides(self):  # type: ignore[no-untyped-def]
         half = yield self.send_half(properties=PREPARED + "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01100")
         self.round()

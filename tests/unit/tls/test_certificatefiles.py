@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -132,6 +133,13 @@ class CertificateFilesTests(SynchronousTestCase):
         self.clock.advance(WATCH_INTERVAL)
         assert files.material.identity is not None
         self.assertEqual(files.material.identity.chain, (renewed.certificate,))
+
+    def test_a_key_of_a_kind_that_isnt_known_is_named(self) -> None:
+        # SEC 1, with the parameters of a curve that nobody has
+        key = b64encode(bytes.fromhex("300f0201010403010203a00506032a0304"))
+        pem = b"-----BEGIN EC PRIVATE KEY-----\n" + key + b"\n-----END EC PRIVATE KEY-----\n"
+        (self.folder / "server.key").write_bytes(pem)
+        self.assertIn("server.key: a key that can't be read here", self.refusal(self.files()))
 
     def test_two_ports_look_once_and_until_both_are_closed(self) -> None:
         files = self.files()
