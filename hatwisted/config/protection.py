@@ -6,9 +6,11 @@ that is allowed. What it doesn't ask for, while the server can be reached from e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hatwisted.config.load import C, Loaded, schema_fields
 from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
-from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.config.tlskeys import TlsMode
 from hatwisted.wire.networks import plain_address
 
@@ -31,27 +33,29 @@ def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
     if _is_loopback(config.bind_address):
         return None
     protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
-    if isinstance(config, BrokerConfig):
-        if protected or config.acl_enable:
-            return _open_to_slaves(config)
-        advice = "set listenAllowList, aclEnable or tls.server.mode=enforcing, and haAllowList"
-    elif protected:
-        return None
-    else:
-        advice = "set listenAllowList or tls.server.mode=enforcing"
+    broker = config if isinstance(config, BrokerConfig) else None
+    if protected or config.acl_enable:
+        return None if broker is None else "; ".join(_open_besides(broker, protected)) or None
+    also = "" if broker is None else ", and haAllowList"
     return (
-        f"everybody who reaches {config.bind_address}:{config.listen_port} is served: {advice}, or "
-        "bindAddress=127.0.0.1"
+        f"everybody who reaches {config.bind_address}:{config.listen_port} is served: set listenAllowList, "
+        f"aclEnable or tls.server.mode=enforcing{also}, or bindAddress=127.0.0.1"
     )
 
 
-def _open_to_slaves(config: BrokerConfig) -> str | None:
-    if config.ha_allow_list is not None or config.ha_tls_enable:
-        return None
-    return (
-        f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a slave "
-        "is: set haAllowList, or haTlsEnable"
-    )
+def _open_besides(config: BrokerConfig, protected: bool) -> Iterator[str]:
+    """What else a broker opens. protected: are all of its clients' ports?"""
+    if config.ha_allow_list is None and not config.ha_tls_enable:
+        yield (
+            f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a "
+            "slave is: set haAllowList, or haTlsEnable"
+        )
+    own_name_server = config.embedded_namesrv and not config.name_servers
+    if own_name_server and not protected and config.broker_role is not BrokerRole.SLAVE:
+        yield (
+            "the name server that it brings along asks for no account, and everybody may register there: set "
+            "listenAllowList, or namesrvAddr to one with accounts"
+        )
 
 
 def _is_loopback(address: str) -> bool:

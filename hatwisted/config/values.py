@@ -106,7 +106,16 @@ class Secret(NamedTuple):
     allowed: str = "some text, or nothing"
 
     def parse(self, text: str) -> str | None:
-        return text or None
+        return Hidden(text) if text else None
+
+
+class Hidden(str):
+    """A text that doesn't show when a value that holds it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "(hidden)"
 
 
 class Checked(NamedTuple):

@@ -126,12 +126,17 @@ class RouteTable:
         - connection: on which it lives
         - filter_servers: their addresses
 
-        Raises BadRegistration, and changes nothing, if that were more than there may be.
+        Raises BadRegistration if that were more than there may be. Nothing is changed then, but a broker that has
+        registered before lives on with what it had: whoever fills the table doesn't empty it of others.
         """
         filter_servers = list(filter_servers)
         self._check(member, filter_servers)
         if member.id == MASTER_ID:
-            self._check_room(member.group, topics)
+            try:
+                self._check_room(member.group, topics)
+            except BadRegistration:
+                self._keep(member, connection)
+                raise
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
             self._drop(member.address, f"it registers as {member.group} now")
@@ -152,6 +157,11 @@ class RouteTable:
             if data.broker_name in self._groups:
                 self._check_room(data.broker_name, (topic,))
                 self._add_queues(topic, data)
+
+    def _keep(self, member: Member, connection: Hashable) -> None:
+        lease = self._leases.get(member.address)
+        if lease is not None and lease.member == member:
+            lease.renewed, lease.connection = self._clock.seconds(), connection
 
     def _check(self, member: Member, filter_servers: list[str]) -> None:
         named = (member.cluster, member.group, member.address, member.ha_address, *filter_servers)

@@ -1,12 +1,13 @@
 """Handshakes under way on one port: bounded in time and number, and counted.
 
 A handshake costs us a signature, and its peer nothing but a few bytes. So newcomers take turns (as requests do,
-see `remoting.requestturns`), and if too many are under way, the oldest goes: whoever is honest needs a few
-milliseconds, so it's one that hangs.
+see `remoting.requestturns`), and if too many are under way, the oldest of the host that has most of them goes:
+whoever is honest needs a few milliseconds, so it's one that hangs, and nobody else's.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -22,7 +23,9 @@ MAX_HANDSHAKES: Final = 1_000
 
 
 class HandshakeUnderWay(Protocol):
-    """A connection that isn't encrypted yet."""
+    """A connection that isn't encrypted yet. host: the client's."""
+
+    host: str
 
     def give_up(self, reason: str) -> None:
         """Close at once."""
@@ -55,8 +58,11 @@ class Handshakes:
         if one in self._timers:
             return
         if len(self._timers) >= MAX_HANDSHAKES:
-            oldest = next(iter(self._timers))
-            oldest.give_up(f"{MAX_HANDSHAKES} handshakes are under way, and this is the oldest")
+            ((host, held),) = Counter(each.host for each in self._timers).most_common(1)
+            oldest = next(each for each in self._timers if each.host == host)
+            oldest.give_up(
+                f"{MAX_HANDSHAKES} handshakes are under way, {held} of its host's; it's the oldest"
+            )
             self.end(oldest)
         timeout = f"not done within {HANDSHAKE_TIMEOUT:g} s"
         self._timers[one] = self._clock.callLater(HANDSHAKE_TIMEOUT, one.give_up, timeout)

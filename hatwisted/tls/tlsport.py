@@ -91,6 +91,8 @@ class FirstByte(Protocol):
 
     - port: the factory that accepted it
     - behind: the server's protocol
+
+    `host` is the client's address.
     """
 
     def __init__(self, port: TlsServerFactory, behind: IProtocol) -> None:
@@ -100,11 +102,13 @@ class FirstByte(Protocol):
         self._hello = b""
         self._layer: TlsLayer | None = None
         self._peer = "?"
+        self.host = "?"
 
     # ---- before
 
     def connectionMade(self) -> None:
         address = cast(ITCPTransport, self.transport).getPeer()
+        self.host = address.host
         self._peer = f"{address.host}:{address.port}"
         if not self._port.plain:
             self._handshakes.begin(self)

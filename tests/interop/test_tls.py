@@ -18,9 +18,9 @@ from hatwisted import aio, blocking
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.api import ClientError, Message, Tls
 from testbed import javarocketmq
-from testbed.brokergroup import OURS, BrokerGroup, Kind
+from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import REPOSITORY, ServerProcess, Setting, twistd, wait_until, write_conf
-from tests.interop.conftest import SERVERS, needs
+from tests.interop.conftest import needs
 from tests.support import javaclient
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.javaclient import JavaClient
@@ -91,7 +91,7 @@ class TlsGroup:
         )
 
 
-@pytest.fixture(scope="module", params=SERVERS, ids=lambda kind: kind.value)
+@pytest.fixture(scope="module", params=[OURS, JAVA], ids=lambda kind: kind.value)
 def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsGroup]:
     kind: Kind = request.param
     needs(kind)

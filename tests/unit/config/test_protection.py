@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.load import Loaded, load_broker_config, load_namesrv_config
-from hatwisted.config.protection import missing_protection
+from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig
 from tests.support.loopback import HOST
 
@@ -29,3 +29,19 @@ class ProtectionTests(SynchronousTestCase):
     def test_a_name_server_has_no_calls_to_encrypt(self) -> None:
         (line,) = missing_protection(load_namesrv_config(None, ["useTLS=true"], host=HOST))
         self.assertIn("tls.server.mode=enforcing", line)
+
+
+class OpenTests(SynchronousTestCase):
+    def test_a_name_server_with_accounts_isnt_open(self) -> None:
+        self.assertIn(":9876 is served: set listenAllowList, aclEnable or", self.said() or "")
+        for protected in ("aclEnable=true", "listenAllowList=10.0.0.0/8", "tls.server.mode=enforcing"):
+            self.assertIsNone(self.said(protected))
+
+    def said(self, *given: str) -> str | None:
+        return open_to_strangers(load_namesrv_config(None, given, host=HOST).config)
+
+    def test_the_name_server_of_a_master_with_accounts_has_none(self) -> None:
+        given = ("aclEnable=true", "haAllowList=10.0.0.2")
+        self.assertIn("asks for no account", open_to_strangers(broker(*given).config) or "")
+        for closed in ("namesrvAddr=10.0.0.9:9876", "embeddedNamesrv=false", "listenAllowList=10.0.0.0/8"):
+            self.assertIsNone(open_to_strangers(broker(*given, closed).config))

@@ -82,6 +82,7 @@ class TlsKeysTests(SynchronousTestCase):
         ]
         loaded = self.load(*given)
         self.assertEqual(loaded.config.tls_server_key_password, "open sesame")
+        self.assertNotIn("sesame", repr(loaded.config))
         text = effective_text(loaded)
         self.assertNotIn("sesame", text)
         self.assertIn("# tls.server.keyPassword is set, and not shown\n", text)

@@ -50,6 +50,23 @@ class TestBounds(RouteCase):
         self.routes.closed("b:0")
         self.register("c", names=("T", "U", "V"))
 
+    def test_B179_who_fills_the_table_doesnt_empty_it_of_others(self):
+        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.register("a", names=("T",))
+        self.register("stranger", names=("U", "V"))
+        for version in range(2, 8):
+            self.clock.advance(30)
+            self.register("stranger", names=("U", "V"))
+            self.assertRaises(
+                BadRegistration, self.register, "a", names=("T", "W"), version=version, connection="new"
+            )
+            self.routes.closed("a:0")
+            self.assertNotIn("new", self.routes.expire())
+        self.assertEqual(self.addresses("T"), {"a": {0: "a:0"}})
+        self.routes.closed("stranger:0")
+        self.register("a", names=("T", "W"), version=7)
+        self.assertEqual(self.addresses("W"), {"a": {0: "a:0"}})
+
     def test_B179_no_more_brokers_and_no_longer_names(self):
         self.patch(routeinfo, "MAX_BROKERS", 2)
         self.register("a")

@@ -134,7 +134,8 @@ class Startup(StartupCase):
         self.assertEqual(self.told("--set", "bindAddress=::1"), "")
         for protected in ("listenAllowList=10.0.0.0/8", "aclEnable=true"):
             self.assertRegex(self.told("--set", protected), ":10912 is sent the whole log.*: set haAllowList")
-            self.assertEqual(self.told("--set", protected, "--set", "haAllowList=10.0.0.2"), "")
+            closed = (protected, "haAllowList=10.0.0.2", "namesrvAddr=10.0.0.9:9876")
+            self.assertEqual(self.told(*(word for each in closed for word in ("--set", each))), "")
 
     def told(self, *arguments: str) -> str:
         """What the terminal shows of a start."""

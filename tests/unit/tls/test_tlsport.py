@@ -94,8 +94,8 @@ class TlsPortCase(SynchronousTestCase):
         self.settle()
         return connected
 
-    def connect_plainly(self) -> WireClient:
-        endpoint = self.network.host(ELSEWHERE).endpoint(BROKER, 10911)
+    def connect_plainly(self, host: str = ELSEWHERE) -> WireClient:
+        endpoint = self.network.host(host).endpoint(BROKER, 10911)
         connected = endpoint.connect(Factory.forProtocol(WireClient))
         self.settle()
         return self.successResultOf(connected)
@@ -215,6 +215,15 @@ class PermissiveTests(TlsPortCase):
         for client in silent[1:]:
             self.assertNoResult(client.gone)
         self.assertEqual(len(self.echo(self.successResultOf(self.connect()))), 100)
+
+    def test_who_begins_most_handshakes_pushes_out_its_own(self) -> None:
+        self.patch(handshakes, "MAX_HANDSHAKES", 3)
+        honest, *crowd = [self.connect_plainly(host) for host in (ELSEWHERE, *["10.0.0.66"] * 4)]
+        for client in (honest, *crowd):
+            client.transport.write(b"\x16\x03")
+            self.settle()
+        self.assertNoResult(honest.gone)
+        self.assertEqual([client.gone.called for client in crowd], [True, True, False, False])
 
     def test_a_client_that_gives_up_while_connecting_leaves_nothing(self) -> None:
         self.network.latency = lambda: 1.0
