@@ -64,7 +64,7 @@ class OffsetCommits:
         self._holders: dict[_Key, RemotingConnection] = {}
         self._held: dict[RemotingConnection, dict[_Key, None]] = {}
         self._resets: dict[_Key, float] = {}
-        self.stale = StaleOffsets(offsets, queue_end)
+        self.stale = StaleOffsets(clock, offsets, queue_end)
         offsets.on_joined(self._overtaken)
 
     def asked(self, connection: RemotingConnection, group: str, topic: str, queue_id: int) -> None:
