@@ -26,7 +26,6 @@ from twisted.logger import Logger
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR, ConsumerOffsetTable
 from hatwisted.remoting.server import RemotingConnection
 
-
 DOUBT = 600.0
 """Seconds from the first pull from within a queue to the time when everybody is believed: who held it before has
 given it up by then. A member that connects anew can't be told from another one, and would be sent back to what its
