@@ -71,10 +71,14 @@ class ProgressPromises:
         master, slave = self._group.master, self._group.slave
         theirs, ours = (dict(_rows(self._offsets(name))) for name in (slave, master))
         store = self._group.store(master)
-        for (row, queue_id), come in theirs.items():
-            # Of messages that were lost it may still know.
+        for (row, queue_id), come in list(theirs.items()):
+            # Of messages that were lost it may still know. If they were all that a queue had, there's nothing
+            # to know: every group begins at its beginning.
             end = store.queue_end(row.partition(SEPARATOR)[0], queue_id)
-            theirs[row, queue_id] = come._replace(offset=min(come.offset, end))
+            if end:
+                theirs[row, queue_id] = come._replace(offset=min(come.offset, end))
+            else:
+                del theirs[row, queue_id]
         return list(_lacking(theirs, f"{slave}, the slave, knows", ours, f"{master} knows"))
 
     def _offsets(self, name: str) -> ConsumerOffsetTable:
@@ -85,12 +89,13 @@ class ProgressPromises:
 def _lacking(
     more: dict[QueueKey, Come], who: str, less: dict[QueueKey, Come], but_who: str
 ) -> Iterator[Violation]:
-    """The second must know all that the first does. Of a topic that it lost with its messages it knows nothing."""
+    """The second must know all that the first does."""
     for key, come in more.items():
-        known = less.get(key, Come(0, come.reset))
-        if known.reset == come.reset and known.offset < come.offset:
+        known = less.get(key)
+        if known is None or (known.reset == come.reset and known.offset < come.offset):
             told = f"{who} that {key[0]} has come to {come.offset} of queue {key[1]}"
-            yield Violation("progress", f"{told}, {but_who} {known.offset}")
+            has = None if known is None else known.offset
+            yield Violation("progress", f"{told}, {but_who} {has}")
 
 
 def _rows(table: ConsumerOffsetTable) -> Iterator[tuple[QueueKey, Come]]:

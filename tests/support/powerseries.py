@@ -31,7 +31,7 @@ from tests.support.recordeddisks import RecordedDisks, begin_writeback
 from tests.support.runningstore import RunningStore
 
 NAMES = MASTER, SLAVE = "master", "slave"
-FAILING = [NAMES, NAMES, (MASTER,), (SLAVE,)]
+FAILING = [NAMES, NAMES, NAMES, (MASTER,), (SLAVE,)]
 """Whose power fails at the end of a life; the other one is killed, and keeps its page cache."""
 PACE = 300
 WRITEBACKS = (2, 10)
@@ -127,8 +127,7 @@ class PowerSeries:
         chronicle = Chronicle(self._disks)
         with self._disks, self._group:
             begin = self._disks.position()
-            broken = list(map(str, self._start()))
-            assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
+            self._judge()
             end, broken_disk = self._load(chronicle)
         moments = [moment for moment in chronicle.moments() if moment <= end]
         # What a broken disk hasn't taken is lost with the page cache, as by a failure of power.
@@ -137,6 +136,7 @@ class PowerSeries:
         if len(failing) == 2:  # nobody has lived on, so the moment may be any
             position = self.random.choice((
                 self.random.randint(begin, end),
+                self.random.choice(moments),
                 self.random.choice(moments),
                 self.random.choice(self._disks.unflushed(begin, end)),
             ))  # fmt: skip
@@ -151,6 +151,15 @@ class PowerSeries:
             f"life {self.lives}: {answers} of {len(moments)} answers had come; "
             f"{' and '.join(failing)}{'' if broken_disk is None else ' (broken disk)'}: {lost}"
         )
+
+    def end(self) -> None:
+        """Start once more, and judge what the last failure has left. Raises AssertionError, too."""
+        with self._disks, self._group:
+            self._judge()
+
+    def _judge(self) -> None:
+        broken = list(map(str, self._start()))
+        assert not broken, "\n".join((f"seed {self.seed}, {self.terms}:", *self.story, *broken[:20]))
 
     def _reboot(self, name: str) -> None:
         """The broker's next start is on a machine that has been started again."""

@@ -91,6 +91,8 @@ class OffsetResets:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         if queue_id == ALL_QUEUES:
+            if group not in self._clients.consumers:  # whatever it's answered, the tool commits by itself
+                self._progress.reset(group, topic, range(config.write_queue_nums))
             found = yield from self._all_targets(config, group, timestamp, force)
         else:
             found = self._one_target(config, queue_id, timestamp, ext)

@@ -9,7 +9,8 @@ queue's new owner has committed since. Here a lower offset counts only from some
 - any member within RESET_GRACE after an operator's reset (222), which the members themselves carry out;
 - anyone, when what is kept lies beyond the queue's end: that is no progress but a queue that has lost its tail.
 
-Nor does it leap ahead: an offset from before such a loss doesn't count (`staleoffsets`).
+Nor does it leap ahead: an offset from before such a loss doesn't count (`staleoffsets`), unless it's a tool's,
+within RESET_GRACE after it has asked for a reset.
 
 Any other lower offset is a late commit. It's answered with success, because a client can do nothing about it,
 and changes nothing: at the worst messages of the overlap aren't seen again that were processed already.
@@ -63,7 +64,7 @@ class OffsetCommits:
         self._holders: dict[_Key, RemotingConnection] = {}
         self._held: dict[RemotingConnection, dict[_Key, None]] = {}
         self._resets: dict[_Key, float] = {}
-        self.stale = StaleOffsets(offsets, queue_end)
+        self.stale = StaleOffsets(clock, offsets, queue_end)
         offsets.on_joined(self._overtaken)
 
     def asked(self, connection: RemotingConnection, group: str, topic: str, queue_id: int) -> None:
@@ -87,10 +88,12 @@ class OffsetCommits:
         - offset: queue offset of the next message
         """
         key = (group, topic, queue_id)
-        if self.stale.standing(group, topic, queue_id, offset, connection) is not None:
+        member = self._is_member(connection, group)
+        if (member or not self._is_reset(key)) and (
+            self.stale.standing(group, topic, queue_id, offset, connection) is not None
+        ):
             return False
         known = self._offsets.query(group, topic, queue_id)
-        member = self._is_member(connection, group)
         if known is not None and offset < known and member and not self._may_go_back(key, connection, known):
             self._log.debug(
                 "late commit of {peer} for {key}: {offset}, but {known} is already committed",
@@ -108,7 +111,7 @@ class OffsetCommits:
         return True
 
     def reset(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
-        """An operator has reset queues of a group: its members may go back for a while.
+        """An operator resets queues of a group: for a while its members may go back, and a tool to any place.
 
         - group: which
         - topic: of the queues
@@ -133,9 +136,12 @@ class OffsetCommits:
             self._held[holder].pop((group, topic, queue_id), None)
 
     def _may_go_back(self, key: _Key, connection: RemotingConnection, known: int) -> bool:
-        if self._holders.get(key) is connection or self._resets.get(key, -1.0) >= self._clock.seconds():
+        if self._holders.get(key) is connection or self._is_reset(key):
             return True
         return known > self._queue_end(key[1], key[2])
+
+    def _is_reset(self, key: _Key) -> bool:
+        return self._resets.get(key, -1.0) >= self._clock.seconds()
 
     def _is_member(self, connection: RemotingConnection, group: str) -> bool:
         members = self._clients.consumers.get(group)

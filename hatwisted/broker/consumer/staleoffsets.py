@@ -8,8 +8,8 @@ was would skip these, silently, and RocketMQ's do. So at start
 - no member of a group with progress is believed an offset beyond both the end that its queue had then and what the
   group has committed since, before it has pulled from within: its pull is sent back to where the group stands, its
   commit changes nothing, nor does a slave that remembers it. The group may get some messages twice. Whoever has
-  pulled from within speaks for itself alone: another member may have held the queue before, and its last words
-  come late.
+  pulled from within speaks for itself alone, for a while (DOUBT): another member may have held the queue before,
+  and its last words come late.
 
 Nothing of this is done to a master that has come back with all that it had (store/lifecycle/lastrun.py): an offset
 beyond a queue's end at its start is then of a message put later, which the group has had from a slave. Groups
@@ -20,23 +20,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR, ConsumerOffsetTable
 from hatwisted.remoting.server import RemotingConnection
 
+DOUBT = 600.0
+"""Seconds from the first pull from within a queue to the time when everybody is believed: who held it before has
+given it up by then. A member that connects anew can't be told from another one, and would be sent back to what its
+group has committed, however long ago the loss was."""
+
+
+class _Doubt:
+    """About a group's offsets in a queue. end: the queue's at start; until: clock seconds."""
+
+    __slots__ = ("end", "until")
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.until = float("inf")
+
 
 class StaleOffsets:
-    """Which members of the groups of `offsets` have shown that they mean this log. queue_end(topic, queue id): a
-    queue's max offset."""
+    """Which members of a table's groups have shown that they mean this log.
+
+    - clock: ends doubts
+    - offsets: the table
+    - queue_end: (topic, queue id) -> the queue's max offset
+    """
 
     _log = Logger()
 
-    def __init__(self, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int]) -> None:
+    def __init__(
+        self, clock: IReactorTime, offsets: ConsumerOffsetTable, queue_end: Callable[[str, int], int]
+    ) -> None:
+        self._clock = clock
         self._offsets = offsets
         self._queue_end = queue_end
-        self._ends: dict[str, dict[int, int]] = {}
-        """Ends of queues at start, by topic@group and queue id: at most the rows that the table had then."""
+        self._doubts: dict[str, dict[int, _Doubt]] = {}
+        """By topic@group and queue id: at most the rows that the table had at start."""
         self._meant: dict[RemotingConnection, set[tuple[str, int]]] = {}
         """Of these queues, those that a member has pulled from within."""
 
@@ -46,7 +69,9 @@ class StaleOffsets:
             key: {queue_id: self._queue_end(key.partition(SEPARATOR)[0], queue_id) for queue_id in row}
             for key, row in self._offsets.progress().offset_table.items()
         }
-        self._ends = {} if complete else ends
+        self._doubts = {}
+        if not complete:
+            self._doubts = {key: {at: _Doubt(end) for at, end in row.items()} for key, row in ends.items()}
         for key, row in ends.items():
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, end in row.items():
@@ -65,7 +90,7 @@ class StaleOffsets:
 
     def end(self) -> None:
         """It is the master no longer, and believes what its clients say, as slaves do."""
-        self._ends = {}
+        self._doubts = {}
         self._meant.clear()
 
     def standing(
@@ -78,11 +103,11 @@ class StaleOffsets:
         - offset: where it says it is
         - member: who says so; None: another broker
         """
-        if not self._ends:
+        if not self._doubts:
             return None
         row = f"{topic}{SEPARATOR}{group}"
-        end = self._ends.get(row, {}).get(queue_id)
-        if end is None or offset <= end:
+        doubt = self._doubt(row, queue_id)
+        if doubt is None or offset <= doubt.end:
             return None
         if member is not None and (row, queue_id) in self._meant.get(member, ()):
             return None
@@ -110,12 +135,25 @@ class StaleOffsets:
         - member: who
         """
         standing = self.standing(group, topic, queue_id, offset, member)
-        if standing is None and self._ends:
+        if standing is None and self._doubts:
             row = f"{topic}{SEPARATOR}{group}"
-            if queue_id in self._ends.get(row, ()):
+            doubt = self._doubt(row, queue_id)
+            if doubt is not None:
+                doubt.until = min(doubt.until, self._clock.seconds() + DOUBT)
                 self._meant.setdefault(member, set()).add((row, queue_id))
                 member.on_close(self._closed)
         return standing
+
+    def _doubt(self, row: str, queue_id: int) -> _Doubt | None:
+        """What is doubted still."""
+        queues = self._doubts.get(row)
+        doubt = None if queues is None else queues.get(queue_id)
+        if queues is None or doubt is None or doubt.until > self._clock.seconds():
+            return doubt
+        del queues[queue_id]
+        if not queues:
+            del self._doubts[row]
+        return None
 
     def _closed(self, member: RemotingConnection) -> None:
         self._meant.pop(member, None)

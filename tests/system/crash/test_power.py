@@ -48,6 +48,7 @@ def test_what_is_durable_outlives_power_failures(seed: int, tmp_path: Path) -> N
     series = PowerSeries(tmp_path, seed)
     for _ in range(LIVES):
         series.life()
+    series.end()
     durable = [name for sent in series.promises.sent.values() for name in sent.durable_on]
     assert durable.count(MASTER) > 10 * LIVES, series.story
     assert not series.terms.durable_acks or durable.count(SLAVE) > 10 * LIVES, series.story

@@ -7,9 +7,10 @@ from pathlib import Path
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.consumer.staleoffsets import DOUBT
 from tests.unit.broker.rig import BrokerRig, records
 
-COMMIT, QUERY, CLEAN_EXPIRED, JOIN = 15, 14, 306, 20043
+COMMIT, QUERY, RESET, CLEAN_EXPIRED, JOIN = 15, 14, 222, 306, 20043
 
 
 class StaleOffsetsCase(TestCase):
@@ -139,12 +140,37 @@ class AfterALossTests(StaleOffsetsCase):
         self.assertEqual((yield self.known()), 90)
 
     @inlineCallbacks
+    def test_after_a_while_a_new_connection_costs_nothing(self):
+        """It would be sent back to what its group has committed, each time, for as long as the master runs."""
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.rig.pull(50)
+        self.rig.clock.advance(DOUBT - 1)
+        self.assertEqual((yield self.rig.pull(100, client=self.rig.new_client())).code, 21)
+        self.rig.clock.advance(2)
+        again = self.rig.new_client()
+        yield self.rig.ask(COMMIT, client=again, consumerGroup="g", topic="T", queueId=0, commitOffset=90)
+        self.assertEqual((yield self.known()), 90)
+        self.assertEqual((yield self.rig.pull(100, client=again)).code, 0)
+
+    @inlineCallbacks
     def test_an_operators_reset_counts_at_once(self):
         yield self.restarted(put=50, kept=40)
         self.rig.put(count=80, body=b"new")
         self.rig.tables.offsets.reset("g", "T", 0, 120)
         answer = yield self.rig.pull(120)
         self.assertEqual((answer.code, len(records(answer))), (0, 10))
+
+    @inlineCallbacks
+    def test_B165_nor_do_the_commits_by_which_tools_reset_a_group_that_is_offline_look_stale(self):
+        """They ask the broker first, which refers them to commits."""
+        yield self.restarted(put=50, kept=40)
+        self.rig.put(count=80, body=b"new")
+        yield self.commit(130)
+        self.assertEqual((yield self.known()), 40)
+        yield self.rig.ask(RESET, topic="T", group="g", timestamp=-1, isForce="true")
+        yield self.commit(130)
+        self.assertEqual((yield self.known()), 130)
 
     @inlineCallbacks
     def test_a_group_without_progress_begins_where_it_likes(self):
