@@ -53,18 +53,14 @@ class Accounts:
 
     def check(self, request: RemotingCommand, host: str) -> None:
         """Raises AccessDenied unless `request` may be made from the address `host`."""
-        if self._trusts(host):
+        if self.trusts(host):
             return
         account = self._sender(request, host)
         if account is not None:
             _check_permissions(account, request)
 
-    def signer(self, request: RemotingCommand) -> str | None:
-        """The account that has signed `request`; None if none has, as it needn't from a trusted address."""
-        account = self._accounts.get(request.ext.get(ACCESS_KEY, ""))
-        return account.access_key if account and _is_signed(request, account.secret_key) else None
-
-    def _trusts(self, host: str) -> bool:
+    def trusts(self, host: str) -> bool:
+        """May requests come from the address `host` without a signature, whatever they say of who sends them?"""
         trusted = self._trusted.get(host)
         if trusted is None:
             trusted = any(pattern.matches(host) for pattern in self._addresses)
@@ -72,6 +68,11 @@ class Accounts:
             if len(self._trusted) > KNOWN_HOSTS:
                 self._trusted.popitem(last=False)
         return trusted
+
+    def signer(self, request: RemotingCommand) -> str | None:
+        """The account that has signed `request`; None if none has, as it needn't from a trusted address."""
+        account = self._accounts.get(request.ext.get(ACCESS_KEY, ""))
+        return account.access_key if account and _is_signed(request, account.secret_key) else None
 
     def _sender(self, request: RemotingCommand, host: str) -> Account | None:
         """Who has sent it; None for an account that may do anything from its address."""

@@ -58,7 +58,9 @@ class Entrance:
         self._admin_guard = None if left_to_accounts else AdminGuard(changes, options.admins, clock)
         of_address, of_account = options.of_address, options.of_account
         self._address_rates = RateGuard(of_address, by_address, clock) if of_address else None
-        self._account_rates = RateGuard(of_account, by_account, clock) if accounts and of_account else None
+        self._account_rates = (
+            RateGuard(of_account, by_account(accounts), clock) if accounts and of_account else None
+        )
 
     @property
     def asks_for_accounts(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.accounts import Accounts
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.ratelimit import RateLimit
@@ -84,6 +85,12 @@ def by_address(_request: RemotingCommand, connection: RemotingConnection) -> str
     return connection.address
 
 
-def by_account(request: RemotingCommand, connection: RemotingConnection) -> str:
-    """The account that has signed; addresses that needn't sign count by themselves."""
-    return request.ext.get(ACCESS_KEY) or connection.address
+def by_account(accounts: Callable[[], Accounts]) -> Source:
+    """The account that has signed; addresses that needn't sign count by themselves, whatever account they name: it
+    would pay for them. accounts: as they are now."""
+
+    def source(request: RemotingCommand, connection: RemotingConnection) -> str:
+        named = request.ext.get(ACCESS_KEY)
+        return connection.address if named is None or accounts().trusts(connection.address) else named
+
+    return source

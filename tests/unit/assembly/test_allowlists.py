@@ -312,6 +312,15 @@ class RateTests(AllowListCase):
         self.assertEqual(self.sends(OTHER, account=ADMIN).count(ResponseCode.SYSTEM_BUSY), 30)
         self.assertEqual(self.sends(account=Credentials(ADMIN.access_key, "wrong-key")), [1] * 30)
 
+    def test_nobody_asks_at_anothers_expense(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file), account_request_rate=8)
+        pretends = Credentials(ADMIN.access_key, "wrong-key")
+        self.assertEqual(self.sends("192.168.0.7", pretends).count(0), 9)
+        self.assertEqual(self.sends(account=ADMIN).count(0), 9)
+
     def test_without_rates_nobody_counts(self) -> None:
         node = self.nodes.start(MASTER)
         self.assertEqual(self.sends(), [0] * self.SENDS)
