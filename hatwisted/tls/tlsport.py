@@ -29,6 +29,9 @@ from hatwisted.tls.tlslayer import Handshaking, TlsLayer, server_layers
 
 TLS_RECORD: Final = 0x16
 """First byte of a ClientHello: a record of type handshake."""
+MAX_HELLO: Final = 32 << 10
+"""Bytes of the first read of a client that speaks TLS: it says no more than its ClientHello before the server has
+spoken: some hundred bytes, a few thousand with a ticket. It may wait for its turn with a thousand others."""
 
 
 class Watched(TypingProtocol):
@@ -130,6 +133,9 @@ class FirstByte(Protocol):
     # ---- the handshake
 
     def _wait(self, data: bytes) -> None:
+        if len(data) > MAX_HELLO:
+            self.give_up(f"{len(data)} bytes of a ClientHello, at most {MAX_HELLO} are read")
+            return
         self._hello = data
         cast(IPushProducer, self.transport).pauseProducing()
         self._handshakes.begin(self)

@@ -216,6 +216,17 @@ class PermissiveTests(TlsPortCase):
             self.assertNoResult(client.gone)
         self.assertEqual(len(self.echo(self.successResultOf(self.connect()))), 100)
 
+    def test_a_hello_that_never_ends_isnt_kept(self) -> None:
+        client = self.connect_plainly()
+        (connection,) = self.served.connections
+        connection.transport.bufferSize = 1 << 18  # type: ignore[union-attr]
+        # A record of 16 KiB that begins a ClientHello of 128 KiB, and two that go on with it.
+        begun = b"\x16\x03\x01\x40\x00\x01\x01\xff\xff" + bytes(16380)
+        client.transport.write(begun + (b"\x16\x03\x01\x40\x00" + bytes(16384)) * 2)
+        self.settle()
+        self.successResultOf(client.gone)
+        self.assertEqual((self.port.handshakes.failed_total, self.port.handshakes.under_way), (1, 0))
+
     def test_who_begins_most_handshakes_pushes_out_its_own(self) -> None:
         self.patch(handshakes, "MAX_HANDSHAKES", 3)
         honest, *crowd = [self.connect_plainly(host) for host in (ELSEWHERE, *["10.0.0.66"] * 4)]
