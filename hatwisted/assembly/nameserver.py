@@ -30,7 +30,7 @@ from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.tlskeys import TlsKeys
 from hatwisted.namesrv.service import DEFAULT_PORT, NameServerPort, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
-from hatwisted.wire.networks import is_network_list
+from hatwisted.wire.networks import allow_list, is_network_list
 from hatwisted.wire.storenames import CONFIG_FOLDER
 
 
@@ -75,12 +75,19 @@ class EmbeddedNameServer(NamedTuple):
 
 def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     """The name server that a master brings along, its port claimed by the rule above. Raises SettingError if
-    the configured port is taken."""
+    the configured port is taken, or if the master couldn't reach it."""
     interface = interface_of(config.bind_address)
-    port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
-    tls = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
     everywhere = interface in ("", "::")
     own_host = "127.0.0.1" if everywhere else config.bind_address
+    proxies = allow_list(config.proxy_protocol_from)
+    if proxies is not None and own_host in proxies:
+        raise SettingError(
+            "proxyProtocolFrom",
+            f"has {own_host}, from where this master reaches the name server that it starts, without a PROXY "
+            "header; set namesrvAddr to one of its own",
+        )
+    port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
+    tls = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
     settings = NamesrvConfig(
         listen_port=port,
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
