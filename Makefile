@@ -66,15 +66,12 @@ test: JOBS ?= 4
 soak: JOBS ?= 3
 test-fast coverage: JOBS ?= 2
 TESTED := $(call extras,test pipeline)
-# Tests and benches start hundreds of processes: their modules are compiled once for all, also where
-# PYTHONDONTWRITEBYTECODE keeps Python from doing so by itself.
-COMPILED = @$(BIN)/python -m compileall -q hatwisted pyspark_commitlog pyspark_rocketmq testbed tests bench
+# Tests and benches start hundreds of processes: without files of bytecode each would compile its modules again.
+test test-fast soak bench: export PYTHONDONTWRITEBYTECODE :=
 test: $(TESTED) $(call extras,dist)
-	$(COMPILED)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
 
 test-fast: $(TESTED)
-	$(COMPILED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
 
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
@@ -83,7 +80,6 @@ ROUNDS ?= 10
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)
-	$(COMPILED)
 	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --page docs/simulation.html
 	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadscope $(PYTEST) \
 	  tests/unit tests/system/crash tests/system/test_deliberate_bugs.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/spark/test_commitlogstream.py \
@@ -117,7 +113,6 @@ docs: $(call extras,docs pipeline)
 	@echo 'build/docs/index.html'
 
 bench: $(call extras,bench pipeline)
-	$(COMPILED)
 	$(BIN)/python -m bench $(BENCH)
 
 # The unit layer's branch coverage. The servers, the client and the codecs have a higher floor of their own: what runs

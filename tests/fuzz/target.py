@@ -23,7 +23,7 @@ class Target(NamedTuple):
     run: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]
     seeds: Callable[[], Iterable[bytes]]
-    tries: int = 2000
+    tries: int = 1000
 
     def feed(self, data: bytes) -> None:
         """Raises what the target has no right to raise."""
