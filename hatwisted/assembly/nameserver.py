@@ -30,6 +30,7 @@ from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.config.tlskeys import TlsKeys
 from hatwisted.namesrv.service import DEFAULT_PORT, NameServerPort, NameServerService
 from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.wire.networks import allow_list, is_network_list
 from hatwisted.wire.storenames import CONFIG_FOLDER
 
 
@@ -74,14 +75,23 @@ class EmbeddedNameServer(NamedTuple):
 
 def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
     """The name server that a master brings along, its port claimed by the rule above. Raises SettingError if
-    the configured port is taken."""
+    the configured port is taken, or if the master couldn't reach it."""
     interface = interface_of(config.bind_address)
+    everywhere = interface in ("", "::")
+    own_host = "127.0.0.1" if everywhere else config.bind_address
+    proxies = allow_list(config.proxy_protocol_from)
+    if proxies is not None and own_host in proxies:
+        raise SettingError(
+            "proxyProtocolFrom",
+            f"has {own_host}, from where this master reaches the name server that it starts, without a PROXY "
+            "header; set namesrvAddr to one of its own",
+        )
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
     tls = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
     settings = NamesrvConfig(
         listen_port=port,
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
-        listen_allow_list=config.listen_allow_list,
+        listen_allow_list=_with_host(config.listen_allow_list, own_host),
         admin_allow_list=config.admin_allow_list,
         proxy_protocol_from=config.proxy_protocol_from,
         address_request_rate=config.address_request_rate,
@@ -90,14 +100,19 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
         server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
         **tls,
     )
-    everywhere = interface in ("", "::")
     # Others reach it by this host's address; its own master doesn't need to.
     return EmbeddedNameServer(
         _on_claimed_port(settings, parts, interface),
-        f"{'127.0.0.1' if everywhere else config.bind_address}:{port}",
+        f"{own_host}:{port}",
         f"{config.broker_ip1 if everywhere else config.bind_address}:{port}",
         warning,
     )
+
+
+def _with_host(networks: str | None, host: str) -> str | None:
+    """The list with the master's own host, if it's an address: the operator has thought of clients."""
+    joined = f"{networks};{host}"
+    return networks if networks is None or not is_network_list(joined) else joined
 
 
 def _claim_some_port(wanted: int | None, parts: Parts, interface: str) -> tuple[int, str | None]:

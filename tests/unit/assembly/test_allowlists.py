@@ -11,6 +11,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl.audittrail import MAX_STATE
+from hatwisted.assembly.nameserver import embed_name_server
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.remoting.client import RemotingClient
@@ -63,6 +64,16 @@ class AllowListCase(SynchronousTestCase):
 
 
 class ListenTests(AllowListCase):
+    def test_a_masters_own_name_server_lets_it_in(self) -> None:
+        host, closed = "127.0.0.1", {"listen_allow_list": "10.7.0.0/16"}
+        own = embed_name_server(self.nodes.config(host, **closed), self.nodes.parts(host))
+        own.service.startService()
+        self.addCleanup(self.nodes.stop, own.service)
+        self.nodes.start(host, namesrv_addr=own.for_master, **closed)
+        self.nodes.pass_time(1)
+        self.assertIsNotNone(own.service.routes.group("broker-a"))
+        self.assertRaises(ClientError, self.ask, RequestCode.GET_BROKER_CLUSTER_INFO, to=own.for_others)
+
     def test_only_those_of_the_list_are_let_in(self) -> None:
         self.nodes.start(MASTER, listen_allow_list="10.7.0.0/16;127.0.0.1")
         self.nodes.start_name_server(listen_allow_list="10.7.0.0/16")

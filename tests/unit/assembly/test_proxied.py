@@ -6,6 +6,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.assembly.nameserver import embed_name_server
+from hatwisted.config.errors import SettingError
 from hatwisted.remoting import proxyprotocol
 from hatwisted.remoting.proxyprotocol import HEADER_TIMEOUT
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -89,6 +91,12 @@ class ProxiedTests(SynchronousTestCase):
         self.assertEqual((self.closed(silent), self.closed(slow)), (True, True))
         self.assertEqual(self.codes(self.visit(HEADER + LOOK)), [0])
         self.assertEqual(len(node._factories[0].connections), 1)
+
+    def test_a_master_isnt_a_proxy_to_the_name_server_that_it_starts(self) -> None:
+        for bound, proxies in (("0.0.0.0", "127.0.0.0/8"), (MASTER, MASTER)):
+            config = self.nodes.config(MASTER, bind_address=bound, proxy_protocol_from=proxies)
+            error = self.assertRaises(SettingError, embed_name_server, config, self.nodes.parts(MASTER))
+            self.assertEqual(error.key, "proxyProtocolFrom")
 
     def test_its_own_connections_are_its_own(self) -> None:
         node = self.start()
