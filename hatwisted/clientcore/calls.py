@@ -48,6 +48,9 @@ MAX_CALLS: Final = 1024
 wait."""
 SILENT_CALLS: Final = 2
 """Timeouts in a row, without a byte from the server in between, after which a socket is dropped."""
+CLOSE_LINGER: Final = 3.0
+"""Seconds that a server has to take what was written before a close; then its socket is dropped. One that is gone
+takes nothing, and TCP itself would need a quarter of an hour to find out."""
 GRACE: Final = 0.5
 """Seconds more for a call whose time is over when bytes lie in its socket. Loops read after their timers, so what
 a process that stood still was sent is unread when they fire; a send that was answered would be repeated, and its
@@ -103,6 +106,7 @@ class Channel:
         self._dialling = False
         self._call_off: Callable[[], object] | None = None
         self._closed: Waiter[None] | None = None
+        self._linger: Timer | None = None
         self._calls: dict[int, _Call] = {}
         self._unsent: list[bytes] = []
         self._opaque = 0
@@ -134,7 +138,7 @@ class Channel:
         self._send(encode_command(msgspec.structs.replace(request, opaque=self._next_opaque(), flag=flag)))
 
     def close(self) -> Waiter[None]:
-        """Fail all calls; fires when the socket is closed."""
+        """Fail all calls; fires when the socket is closed, within CLOSE_LINGER."""
         closed = self._closed = Waiter()
         self._fail_all(ConnectionGone(self._address, "this client was closed"))
         if self._call_off is not None:
@@ -142,8 +146,14 @@ class Channel:
         if self._socket is None:
             closed.fire(None)
         else:
+            self._linger = self._call_later(CLOSE_LINGER, self._linger_is_over)
             self._socket.close()
         return closed
+
+    def _linger_is_over(self) -> None:
+        self._linger = None
+        if self._socket is not None:
+            self._socket.abort()
 
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
@@ -249,6 +259,9 @@ class Channel:
         """The socket is closed."""
         self._socket = None
         if self._closed is not None:
+            if self._linger is not None:
+                self._linger.cancel()
+                self._linger = None
             self._closed.fire(None)
             return
         self._fail_all(ConnectionGone(self._address, f"connection closed: {reason}"))
@@ -341,7 +354,7 @@ class ChannelTable:
         self._on_request, self._on_lost = on_request, lost
 
     def close(self) -> Waiter[None]:
-        """Fail all calls, close all connections; fires when they are closed."""
+        """Fail all calls, close all connections; fires when they are closed, within CLOSE_LINGER."""
         self._closed = True
         return Task(self._close())
 

@@ -108,7 +108,8 @@ class RemotingClient:
             listener(address)
 
     def close(self) -> Deferred[None]:
-        """Fail all calls, close all connections; fires when they are closed."""
+        """Fail all calls, close all connections; fires when they are closed, those whose peer takes nothing any
+        more after CLOSE_LINGER."""
         return fired(self._channels.close())
 
 

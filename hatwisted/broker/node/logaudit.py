@@ -118,8 +118,12 @@ class LogAudit:
             self.differing = 0
         begin, end = self._round
         span = LogRange(begin, min(end, begin + SPAN, begin + max(1, int(rate * STEP))))
-        if begin < end:
-            await self._compare(span)
+        found = await differing_ranges(self._logs, span) if begin < end else []
+        if found and not self._linked():
+            # A master that came back without its tail may have put other messages there; if so, the link says it.
+            self._round = None
+            return ROUND_PAUSE
+        await self._count(found)
         if span.end < end:
             self._round = LogRange(span.end, end)
             return (span.end - begin) / rate
@@ -131,8 +135,8 @@ class LogAudit:
         held = self._logs.ranges.held
         return LogRange(max(first, held.begin), min(end, held.end))
 
-    async def _compare(self, span: LogRange) -> None:
-        for found in await differing_ranges(self._logs, span):
+    async def _count(self, differing: list[LogRange]) -> None:
+        for found in differing:
             self.differing += 1
             if self.differing <= MOST_TOLD:
                 await self._tell(found)

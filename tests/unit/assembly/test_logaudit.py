@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 from hatwisted.broker.node.logaudit import ROUND_PAUSE
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import file_name
+from hatwisted.wire.logrange import LogRange
 from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
 from tests.unit.ha.rig import LogCatcher
 
@@ -72,6 +74,22 @@ class RoundTests(LogAuditCase):
         self.nodes.result(self.slave.services.ha_client.stopService())
         self.nodes.pass_time(2 * ROUND_PAUSE, step=0.5)
         self.assertEqual(self.figures()["haAuditRounds"], "0")
+
+    def test_B172_a_difference_found_while_the_link_ended_is_nobodys_rot(self) -> None:
+        """The master may have come back without its tail, and have put other messages there."""
+        self.spoil(SLAVE, self.place(23)[0] + 120)
+        logs = self.slave.services._audit._logs
+        read = logs.read
+
+        def link_ends(span: LogRange) -> Awaitable[tuple[bytes, bytes]]:
+            self.slave.services.ha_client.stopService()
+            return read(span)
+
+        self.patch(logs, "read", link_ends)
+        self.nodes.pass_time(2 * ROUND_PAUSE, step=0.5)
+        self.assertFalse(self.slave.services.ha_client.agrees)
+        self.assertEqual(self.figures()["haAuditDifferences"], "0")
+        self.assertEqual([line for line in self.logged.texts("warn") if "differ" in line], [])
 
     def test_B172_a_master_that_knows_no_such_request_is_left_alone(self) -> None:
         factory = self.master._factories[0]

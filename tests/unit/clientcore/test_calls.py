@@ -7,7 +7,14 @@ from collections.abc import Callable
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.clientcore.calls import GRACE, MAX_CALLS, SILENT_CALLS, Channel, ChannelTable
+from hatwisted.clientcore.calls import (
+    CLOSE_LINGER,
+    GRACE,
+    MAX_CALLS,
+    SILENT_CALLS,
+    Channel,
+    ChannelTable,
+)
 from hatwisted.clientcore.driver import StandardLog
 from hatwisted.clientcore.errors import (
     BadSetting,
@@ -165,6 +172,24 @@ class ChannelTests(SynchronousTestCase):
         self.assertEqual((closed.done, self.lost), (True, []))
         error = self.assertRaises(ConnectFailed, self.call().result)
         self.assertEqual(str(error), f"{BROKER}: this client is closed")
+
+    def test_a_server_that_takes_nothing_any_more_holds_a_close_up_no_longer_than_the_linger(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        closed = self.table.close()
+        self.clock.advance(CLOSE_LINGER - 0.1)
+        self.assertEqual((wire.ended, closed.done), (["closed"], False))
+        self.clock.advance(0.1)
+        self.assertEqual(wire.ended, ["closed", "aborted"])
+        channel.disconnected("aborted")
+        self.assertTrue(closed.done)
+
+    def test_a_close_that_ends_in_time_leaves_no_timer(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        self.table.close()
+        channel.disconnected("closed")
+        self.assertEqual((wire.ended, self.clock.getDelayedCalls()), (["closed"], []))
 
     def test_bytes_that_came_while_the_time_ran_out_give_the_call_a_grace(self) -> None:
         for answered in (True, False):
