@@ -256,9 +256,11 @@ class SimDisk:
             raise StoreLocked(f"{path} is held by another process; one store folder serves one broker")
         self.meet("lock", path)
         file = self.open(path, create=True)
-        if file.pread(len(LOCK_MARK), 0) != LOCK_MARK:
-            file.pwrite((LOCK_MARK,), 0)
-        file.close()
+        try:
+            if file.pread(len(LOCK_MARK), 0) != LOCK_MARK:
+                file.pwrite((LOCK_MARK,), 0)
+        finally:
+            file.close()
         self.locked.add(path)
         return SimLock(self, path)
 

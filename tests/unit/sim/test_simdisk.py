@@ -206,6 +206,12 @@ class FailureTests(DiskCase):
         self.disk.lock("/d/lock").release()
         self.disk.lock("/d/lock")
 
+    def test_a_lock_that_has_no_room_leaves_nothing_open(self) -> None:
+        self.disk.open("/d/lock", create=True).close()
+        self.disk.full = True
+        self.assertRaises(OSError, self.disk.lock, "/d/lock")
+        self.assertEqual(self.disk.open_files, set())
+
     def test_a_flipped_bit_is_there_at_once_and_after_a_restart(self) -> None:
         self.file_of(self.disk, b"\0\0")
         self.disk.flip_bit("/d/f", 9)
