@@ -31,6 +31,7 @@ def _version() -> str:
         "log": "hatwisted.cli.log.loggroup:log",
         "pipeline": "hatwisted.cli.pipeline.commands:pipeline",
         "produce": "hatwisted.cli.cluster.produce:produce",
+        "status": "hatwisted.cli.cluster.status:status",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
