@@ -13,10 +13,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from hatwisted.cli.optionvalues import size_text
 from hatwisted.health.figures import BrokerFigures, GroupProgress, View
 from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
 from hatwisted.wire.printable import printable
+from hatwisted.wire.quantities import size_text
 
 MOST_GROUPS: Final = 5
 """Consumer groups on the screen; `--json` has all."""

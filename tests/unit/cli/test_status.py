@@ -38,7 +38,9 @@ class StatusTests(commands.TestCommands):
     async def test_a_broker_that_is_gone_is_a_problem(self):
         await self.rig.brokers["broker-a"].stopService()
         seen = await self.run_command("status", "--json", code=1)
-        self.assertIn([each["name"] for each in json.loads(seen.out)["findings"]], (["no-broker"], ["broker-silent"]))
+        self.assertIn(
+            [each["name"] for each in json.loads(seen.out)["findings"]], (["no-broker"], ["broker-silent"])
+        )
 
     @asynchronous
     async def test_watching_ends_at_an_interrupt(self):
