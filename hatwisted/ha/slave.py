@@ -225,7 +225,7 @@ class HAClientService(Service):
         self._link = link
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
-        self._logger.info("HA link to master {peer} established", peer=link.peer)
+        self._logger.info("HA link to master {peer} established", event="link.up", peer=link.peer)
         self._handshake.begin(link)
 
     def accepted(self) -> None:
