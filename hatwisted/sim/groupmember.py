@@ -86,7 +86,10 @@ class GroupMember(Service):
         super().stopService()
         if self._again is not None:
             self._again.cancel()
-        return self._cluster.close()
+        return self._cluster.close().addErrback(self._not_closed)
+
+    def _not_closed(self, failure: Failure) -> Failure | None:
+        return None if self._muted else failure
 
     def mute(self) -> None:
         """The process has been killed, or the run is over: whatever its coroutines do when they are collected
