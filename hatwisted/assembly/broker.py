@@ -33,6 +33,8 @@ from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, RoleServices, ServedPort
 from hatwisted.broker.node.comparedlogs import ComparedLogs
+from hatwisted.broker.node.copyreport import CopyReport
+from hatwisted.broker.node.joincheck import JoinCheck
 from hatwisted.broker.node.logaudit import LogAudit
 from hatwisted.broker.node.logrepair import LogRepair
 from hatwisted.broker.node.masteraddress import MasterAddress
@@ -220,6 +222,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
+        objection=JoinCheck(node.clock, node.config, master_log).objection,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
     sync = options.sync_options(config, node.role, node.registration.version_of)
@@ -234,7 +237,13 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         lambda: live.config.ha_audit_rate,
     )
     repair = LogRepair(logs, lambda: ha_client.agrees, parts.file_system, node.store.root)
-    return SlaveRole(node, ha_client, sync, audit, repair)
+    report = CopyReport(
+        node.clock,
+        node.store.log,
+        master_log.runtime,
+        lambda: ha_client.status().master_address if ha_client.fits else None,
+    )
+    return SlaveRole(node, ha_client, sync, audit, repair, report)
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

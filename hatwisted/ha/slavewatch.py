@@ -49,6 +49,8 @@ class SlaveWatch:
         self._missed = missed
         self._running = False
         self._lag_due = 0.0
+        self._unchanged: object = None
+        """What the last line about the lag said, if a line that says the same wouldn't be worth one."""
         self._alone_due: float | None = None
         """When to say that no slave has come; None if there's nothing to say."""
 
@@ -116,6 +118,12 @@ class SlaveWatch:
             ),
             reverse=True,
         )
+        still = [(peer, state) for lag, peer, state in lags if lag == 0]
+        unchanged, self._unchanged = self._unchanged, None
+        if lags and len(still) == len(lags):
+            self._unchanged = still
+            if still == unchanged:
+                return
         if lags:
             more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
@@ -125,6 +133,9 @@ class SlaveWatch:
                 more=more,
             )
         elif newest := self._replicas.push2_slave_max_offset:
+            self._unchanged = (end, newest)
+            if unchanged == self._unchanged:
+                return
             self._log.info(
                 "no slave is connected; the latest acknowledgement is {lag} bytes behind the log's end",
                 lag=end - newest,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -97,6 +97,7 @@ def make_service(
     with _explained(program):
         loaded = load(options["conf"], options.overrides, os.environ)
         if options["print-config"]:
+            terminal.warn(loaded.warnings)
             sys.stdout.write(effective_text(loaded))
             raise SystemExit(0)
         open_because = missing_protection(loaded)
@@ -105,6 +106,8 @@ def make_service(
         for warning in [*loaded.warnings, *open_because]:
             # Not `warning=`: Twisted takes that key for a Python warning.
             log.warn("{line}", line=warning)
+        if not _log_is_shown(options):
+            terminal.warn([*loaded.warnings, *open_because])
         # Not at the top: importing it installs the default reactor, and twistd may have been asked for
         # another.
         from twisted.internet import reactor
@@ -125,6 +128,12 @@ def _umask(options: ServerOptions) -> int:
     """What is kept from other users of the machine: everything, unless twistd was told otherwise (--umask)."""
     given = None if options.parent is None else options.parent["umask"]
     return PRIVATE if given is None else int(given)
+
+
+def _log_is_shown(options: ServerOptions) -> bool:
+    """Does the log go where the operator looks? Then a warning is there already."""
+    twistd = options.parent
+    return bool(twistd is not None and twistd["nodaemon"] and twistd["logfile"] in (None, "", "-"))
 
 
 class StartupService(MultiService):
@@ -167,6 +176,11 @@ class Terminal:
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
         self._warning: str | None = None
+
+    def warn(self, lines: Iterable[str]) -> None:
+        """Show these now, before the fork; the log has them, too, if there is one."""
+        for line in lines:
+            self._stream.write(f"{self._program}: warning: {printable(line)}\n")
 
     def warn_once_started(self, line: str | None) -> None:
         """What the log and the operator are told once the server runs; None: nothing."""
