@@ -8,9 +8,9 @@ where the master's log ended after that answer; every message that it rests on l
 known to be the master's counts: one with a tail of its own may be as long without one of those messages.
 
 A link says that only as long as its master lives, and a slave doesn't see a master lose its power. It may be back
-within seconds without its tail, and number other messages as the lost ones were: its progress, taken over a link to
-the process before, would pass by messages that only the slave has. So something must come over the link after the
-answer, be it a heartbeat: then who answered is who the link leads to.
+within seconds without its tail, and number other messages as the lost ones were: its progress, taken over a link
+to the process before, would pass by messages that only the slave has. So something must come over the link after
+the answer, be it a heartbeat: then who answered is who the link leads to.
 
 Rejected: cutting each figure down to what our queues hold. What a figure rests on lies in other queues: delivered
 copies, ops.
