@@ -235,7 +235,12 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     logs = ComparedLogs(node.client, lambda: master.log, node.ranges)
     live = node.config
     audit = LogAudit(
-        node.clock, logs, master_log, lambda: ha_client.agrees, lambda: live.config.ha_audit_rate
+        node.clock,
+        logs,
+        master_log,
+        lambda: ha_client.agrees,
+        lambda: ha_client.heard,
+        lambda: live.config.ha_audit_rate,
     )
     repair = LogRepair(logs, lambda: ha_client.agrees, parts.file_system, node.store.root)
     report = CopyReport(
