@@ -1,6 +1,7 @@
 """`hatwisted status` against brokers in this process: screen, JSON, exit codes."""
 
 import json
+from io import StringIO
 
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
@@ -83,8 +84,7 @@ class ScreenTests(SynchronousTestCase):
 
         end = 1 << 41
         view = View(before=look(10.0, (end, end - 10**10)), now=look(12.0, (end + 10**9, end - 10**9)))
-        console = Console(width=80, record=True, file=open("/dev/null", "w"))
-        self.addCleanup(console.file.close)
+        console = Console(width=80, record=True, file=StringIO())
         console.print(screen(view, findings(view)))
         lines = console.export_text().splitlines()
         self.assertLessEqual(max(map(len, lines)), 80)
