@@ -115,6 +115,8 @@ class HAClientService(Service):
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.connects_total = 0
         self.suspect_from: int | None = None
+        self._heard = 0
+        """Bytes of links that have ended."""
         self._parts = parts
         self._fit_listeners: list[Callable[[], None]] = []
         self._address: str | None = None
@@ -173,6 +175,11 @@ class HAClientService(Service):
         """Is there a link over which the end of our log has been found to be the master's?"""
         return self.state is SlaveState.TRANSFER and self._link is not None and self._link.progressed
 
+    @property
+    def heard(self) -> int:
+        """Bytes that links have brought so far, heartbeats included. Who has brought more since was alive then."""
+        return self._heard + (0 if self._link is None else self._link.received.total)
+
     def _on(self, event: SlaveEvent) -> None:
         self._box.on(event, self.clock.seconds())
 
@@ -225,7 +232,7 @@ class HAClientService(Service):
         self._link = link
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
-        self._logger.info("HA link to master {peer} established", peer=link.peer)
+        self._logger.info("HA link to master {peer} established", event="link.up", peer=link.peer)
         self._handshake.begin(link)
 
     def accepted(self) -> None:
@@ -313,6 +320,7 @@ class HAClientService(Service):
         if self._link is not link:
             return
         self._link = None
+        self._heard += link.received.total
         if not self.running:
             return
         now = self.clock.seconds()

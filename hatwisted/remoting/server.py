@@ -248,7 +248,7 @@ class RemotingConnection(Protocol):
         """Close at once, and tell the log why."""
         self.open = False
         self.factory.rejected_total += 1
-        self._log.warn("closing {peer}: {reason}", peer=self.peer, reason=reason)
+        self._log.warn("closing {peer}: {reason}", event="connection.closed", peer=self.peer, reason=reason)
         cast(ITCPTransport, self.transport).abortConnection()
 
     def _dispatch(self, commands: list[RemotingCommand]) -> None:

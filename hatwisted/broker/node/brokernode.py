@@ -204,6 +204,7 @@ class BrokerNode(Service):
         self._logger.info(
             "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
+            event="store.loaded",
             root=store.root,
             exit="an unclean exit" if report.unclean else "a clean exit, or none",
             begin=store.log.min_offset,
@@ -217,7 +218,12 @@ class BrokerNode(Service):
         now = self.parts.clock.seconds()
         if now >= self._progress_due:
             self._progress_due = now + PROGRESS_INTERVAL
-            self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
+            self._logger.info(
+                "recovering: {done} of {total} MiB",
+                event="store.recovering",
+                done=done >> 20,
+                total=total >> 20,
+            )
 
     # -- stop ------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,9 @@ class SlaveRole:
         client, clock, store = node.client, node.clock, node.store
 
         def make_hold() -> TableHold:
-            return TableHold(clock, store.log, store.flusher.flush_now, lambda: ha_client.agrees)
+            return TableHold(
+                clock, store.log, store.flusher.flush_now, lambda: ha_client.agrees, lambda: ha_client.heard
+            )
 
         self.synchronizer = SlaveSynchronizer(
             client, clock, node.tables, sync, make_hold(), lambda: logs_agree(ha_client)

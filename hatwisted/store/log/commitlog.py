@@ -247,7 +247,10 @@ class CommitLog:
         if self._failed_at != self.max_offset:
             self._failed_at = self.max_offset
             self._log.error(
-                "{reason}; puts are refused, the log still ends at {end}", reason=reason, end=self.max_offset
+                "{reason}; puts are refused, the log still ends at {end}",
+                event="store.failed",
+                reason=reason,
+                end=self.max_offset,
             )
         if isinstance(error, StoreFull):
             self._on_full(reason)
