@@ -14,6 +14,7 @@ is decided by his address (`haAllowList`), before a byte is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from twisted.application.service import Service
@@ -98,6 +99,8 @@ class HAService(Service):
         """Connections that ended without an accepted first report."""
         self.turned_away_total = 0
         """Connections closed because of where they came from."""
+        self.refused_total: Counter[LinkState] = Counter()
+        """First reports refused, by what's wrong with them."""
         self._listen = listen
         self._port: IListeningPort | None = None
         self._links: dict[HAConnection, None] = {}
@@ -210,6 +213,7 @@ class HAService(Service):
     def refused(self, link: HAConnection) -> None:
         """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""
         self.replicas.leave(link.progress)
+        self.refused_total[link.progress.state] += 1
         self._unreported[link] = None
         self.live_changed(link)
         progress = link.progress

@@ -32,6 +32,7 @@ from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.lastrecord import last_record_start
 from hatwisted.store.log.put import Put, PutLimits, PutStatus
+from hatwisted.timing.histogram import Histogram
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -98,6 +99,8 @@ class CommitLog:
         self.flushed_offset = self.max_offset
         self.last_store_timestamp = 0
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
+        self.append_times = Histogram()
+        """Seconds that puts took to be encoded and written, those of a read as one."""
         self.stopped_reason: str | None = None
         """Why nothing may be appended any more (a failed flush, files of another size), or None."""
 
@@ -187,8 +190,8 @@ class CommitLog:
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
-        run = AppendRun(self.max_offset)
-        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp, self._least_timestamp)
+        run, begun = AppendRun(self.max_offset), self._clock.seconds()
+        timestamp = max(int(begun * 1000), self.last_store_timestamp, self._least_timestamp)
         encoder, stopped = self._encoder, self.stopped_reason is not None
         easy_size, file_end = self.limits.easy_size, self._files.capacity_end_of(run.at)
         for put in puts:
@@ -209,6 +212,7 @@ class CommitLog:
             run.puts.append(put)
         self._write_run(run)
         self.last_store_timestamp = timestamp
+        self.append_times.add(self._clock.seconds() - begun, len(puts))
         self._announce()
 
     def _admit(self, put: Put, size: int, topic_size: int) -> bool:
