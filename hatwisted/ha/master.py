@@ -14,7 +14,6 @@ is decided by his address (`haAllowList`), before a byte is read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
 from twisted.application.service import Service
@@ -99,8 +98,6 @@ class HAService(Service):
         """Connections that ended without an accepted first report."""
         self.turned_away_total = 0
         """Connections closed because of where they came from."""
-        self.refused_total: Counter[LinkState] = Counter()
-        """First reports refused, by what's wrong with them."""
         self._listen = listen
         self._port: IListeningPort | None = None
         self._links: dict[HAConnection, None] = {}
@@ -108,6 +105,7 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: Drain | None = None
+        self._hasty = False
         self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
@@ -160,10 +158,16 @@ class HAService(Service):
         """Fires True once every transferring slave has acknowledged the whole log, or False after `limit`
         s."""
         if self._drain is None or self._drain.done.called:
-            self._drain = Drain(self.clock, limit)
+            self._drain = Drain(self.clock, 0.0 if self._hasty else limit)
         drained = self._drain.done
         self._check_drain()
         return drained
+
+    def hasten(self) -> None:
+        """Wait for no slave's acknowledgements at the stop."""
+        self._hasty = True
+        if self._drain is not None:
+            self._drain.give_up()
 
     def _check_drain(self) -> None:
         if self._drain is None:
@@ -213,7 +217,6 @@ class HAService(Service):
     def refused(self, link: HAConnection) -> None:
         """A link asks for an offset that the log doesn't hold: no replica, closes after a while."""
         self.replicas.leave(link.progress)
-        self.refused_total[link.progress.state] += 1
         self._unreported[link] = None
         self.live_changed(link)
         progress = link.progress

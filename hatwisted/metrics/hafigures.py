@@ -87,7 +87,7 @@ class MasterFigures:
             "First reports that were refused: the log doesn't hold their offset.",
             ["reason"],
             [
-                ([state.value], ha.refused_total[state])
+                ([state.value], ha.complaints.reports[state.value])
                 for state in sorted(REFUSED, key=lambda each: each.value)
             ],
         )
