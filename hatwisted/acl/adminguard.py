@@ -45,6 +45,7 @@ class AdminGuard:
         if left_out is not None:
             self._log.warn(
                 "request {code} of {peer} refused: adminAllowList doesn't have its address{more}",
+                event="access.admin",
                 code=request.code,
                 peer=connection.peer,
                 more=more_like_it(left_out),

@@ -73,6 +73,7 @@ class RateGuard:
         if left_out is not None:
             self._log.warn(
                 "{source} asks for more than {limit} a second{more}",
+                event="access.rate",
                 source=source,
                 limit=limit,
                 more=more_like_it(left_out),

@@ -44,6 +44,7 @@ class RequestGuard:
             if left_out is not None:
                 self._log.warn(
                     "request {code} of {peer} refused: {error}{more}",
+                    event="access.refused",
                     code=request.code,
                     peer=connection.peer,
                     error=error,

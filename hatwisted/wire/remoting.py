@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -200,18 +201,30 @@ def _decode_other(kind: int, header: bytes) -> RemotingCommand:
     raise ValueError(f"unknown header type {kind}")
 
 
+TakeSends = Callable[[bytes, int, list[RemotingCommand], int, int], int]
+"""The commands of the sends that lie at a position of a read, one after the other, are added to the list; returns
+the position of the first frame that isn't such a send. The last two: largest frame and header, bytes."""
+
+
 class RemotingReceiver:
     """Turns socket reads into commands. After a RemotingProtocolError it must not be used again.
 
     - max_frame, max_header: bytes; a longer one is refused before it's held
     - typed_sends: give a valid version 2 send as SendCommand; saves a broker a dict and its parsing per message
+    - take_sends: a quicker way for the frames of such sends that lie at a position; takes what it can
     """
 
-    __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "buffered")
+    __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "_take_sends", "buffered")
 
     def __init__(
-        self, max_frame: int = MAX_FRAME, max_header: int = MAX_HEADER, *, typed_sends: bool = False
+        self,
+        max_frame: int = MAX_FRAME,
+        max_header: int = MAX_HEADER,
+        *,
+        typed_sends: bool = False,
+        take_sends: TakeSends | None = None,
     ) -> None:
+        self._take_sends = take_sends if typed_sends else None
         self._decode_json = _decode_send_json if typed_sends else _decode_json
         self._max_frame = max_frame
         self._max_header = max_header
@@ -229,10 +242,14 @@ class RemotingReceiver:
             data = b"".join(self._pieces)
             self._pieces = []
             self.buffered = 0
-        commands = []
-        decode_json, unpack = self._decode_json, _PREFIX.unpack_from
+        commands: list[RemotingCommand] = []
+        decode_json, unpack, take = self._decode_json, _PREFIX.unpack_from, self._take_sends
         position, end = 0, len(data)
         while end - position >= _PREFIX_SIZE:
+            if take is not None:
+                position = take(data, position, commands, self._max_frame, self._max_header)
+                if end - position < _PREFIX_SIZE:
+                    break
             length, mark = unpack(data, position)
             header_size = mark & 0xFFFFFF
             stop = position + _LENGTH_SIZE + length

@@ -113,6 +113,8 @@ class SlaveSynchronizer:
         self._options = options
         self.master_flush_offset = 0
         """How far the master's log is on its disk, by its last word; 0 if it hasn't said (RocketMQ's never do)."""
+        self.synced_at: float | None = None
+        """Clock seconds of the last round that brought all tables; None before the first."""
         self._topics = tables.topics
         self._groups = tables.groups
         self._offsets = tables.offsets
@@ -204,6 +206,8 @@ class SlaveSynchronizer:
         if not self._hold.waiting:
             yield self._copy_progress(master)
         yield self._copy_groups(master)
+        if not self._failing:
+            self.synced_at = self._clock.seconds()
 
     def _copy_topics(self, master: str) -> Deferred[None]:
         return self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip_address(master), self._take_topics)
@@ -279,6 +283,7 @@ class SlaveSynchronizer:
             self._failing.add(code)
             self._log.warn(
                 "{what} not copied from the master; this slave keeps its own: {error}",
+                event="tables.stale",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )
