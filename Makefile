@@ -40,7 +40,7 @@ help:
 
 install: $(SERVER)
 
-$(SERVER): setup.cfg pyproject.toml constraints.txt
+$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.h)
 	@if ! test -x $(BIN)/python; then \
 	  test -n "$(PYTHON)" || { echo 'hatwisted needs Python 3.11 or later with its venv module, and none was found: install it (Debian, Ubuntu: apt install python3 python3-venv) or say where it is (make PYTHON=/path/to/python3)' >&2; exit 1; }; \
 	  echo "creating $(VENV) with $(PYTHON)"; \
@@ -48,6 +48,7 @@ $(SERVER): setup.cfg pyproject.toml constraints.txt
 	fi
 	@echo 'installing the server into $(VENV) (pinned by constraints.txt)'
 	@$(PIP) -e .
+	@$(BIN)/python -m hatwisted.kernel
 	@touch $@
 
 $(VENV)/.installed-%: $(SERVER)

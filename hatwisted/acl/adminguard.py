@@ -11,7 +11,7 @@ from collections.abc import Collection
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.acl.refusals import RefusingGuard, refused
+from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import ResponseCode
@@ -44,7 +44,11 @@ class AdminGuard(RefusingGuard):
             f"request {request.code} changes this server, which is left to {allowed}, not to {host}; "
             "its operator may add networks to adminAllowList"
         )
-        why = "adminAllowList doesn't have its address"
         return self._refuse(
-            host, refused(request, connection, why), Denial(remark, ResponseCode.NO_PERMISSION)
+            host,
+            Denial(remark, ResponseCode.NO_PERMISSION),
+            "request {code} of {peer} refused: adminAllowList doesn't have its address",
+            event="access.admin",
+            code=request.code,
+            peer=connection.peer,
         )

@@ -66,11 +66,13 @@ class RateGuard(RefusingGuard):
         return None
 
     def _deny(self, source: str, limit: str) -> Denial:
-        remark = f"system busy: {source} may have {limit} a second"
         return self._refuse(
             source,
-            f"{source} asks for more than {limit} a second",
-            Denial(remark, ResponseCode.SYSTEM_BUSY),
+            Denial(f"system busy: {source} may have {limit} a second", ResponseCode.SYSTEM_BUSY),
+            "{source} asks for more than {limit} a second",
+            event="access.rate",
+            source=source,
+            limit=limit,
         )
 
 

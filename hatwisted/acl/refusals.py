@@ -33,25 +33,15 @@ class RefusingGuard:
         """The same of each request of a batch; nothing at all if all of them are served."""
         return [self.denial(request, connection) for request in requests]
 
-    def _refuse(self, source: str, reason: str, denial: Denial) -> Denial:
+    def _refuse(self, source: str, denial: Denial, text: str, /, **fields: object) -> Denial:
         """`denial`, once it has been counted and told.
 
         - source: who is to have no more than a line a minute
-        - reason: the line
         - denial: what the client is told
+        - text, fields: the line
         """
         self.denied_total += 1
         left_out = self._throttle.admit(source)
         if left_out is not None:
-            self._log.warn("{reason}{more}", reason=reason, more=more_like_it(left_out))
+            self._log.warn(text + "{more}", **fields, more=more_like_it(left_out))
         return denial
-
-
-def refused(request: RemotingCommand, connection: RemotingConnection, why: object) -> str:
-    """A line about a request that isn't served.
-
-    - request: which
-    - connection: whose
-    - why: the reason
-    """
-    return f"request {request.code} of {connection.peer} refused: {why}"

@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.accounts import AccessDenied, Accounts, drop_texts
-from hatwisted.acl.refusals import RefusingGuard, refused
+from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.fastjson import FastjsonError
@@ -52,6 +52,16 @@ class RequestGuard(RefusingGuard):
                 check(request, host)
             except (AccessDenied, FastjsonError) as error:
                 denials += [None] * (index - len(denials))
-                remark = f"{_JAVA_NAME}: {error}"
-                denials.append(self._refuse(host, refused(request, connection, error), Denial(remark)))
+                denials.append(self._denied(request, connection, error))
         return denials and denials + [None] * (len(requests) - len(denials))
+
+    def _denied(self, request: RemotingCommand, connection: RemotingConnection, error: Exception) -> Denial:
+        return self._refuse(
+            connection.address,
+            Denial(f"{_JAVA_NAME}: {error}"),
+            "request {code} of {peer} refused: {error}",
+            event="access.refused",
+            code=request.code,
+            peer=connection.peer,
+            error=error,
+        )

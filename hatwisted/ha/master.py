@@ -105,6 +105,7 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: Drain | None = None
+        self._hasty = False
         self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
@@ -157,10 +158,16 @@ class HAService(Service):
         """Fires True once every transferring slave has acknowledged the whole log, or False after `limit`
         s."""
         if self._drain is None or self._drain.done.called:
-            self._drain = Drain(self.clock, limit)
+            self._drain = Drain(self.clock, 0.0 if self._hasty else limit)
         drained = self._drain.done
         self._check_drain()
         return drained
+
+    def hasten(self) -> None:
+        """Wait for no slave's acknowledgements at the stop."""
+        self._hasty = True
+        if self._drain is not None:
+            self._drain.give_up()
 
     def _check_drain(self) -> None:
         if self._drain is None:

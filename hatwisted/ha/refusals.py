@@ -35,6 +35,11 @@ class RefusalLog:
             return False
         level = LogLevel.error if error else LogLevel.warn
         self._log.emit(
-            level, "HA link, {source}: {text}{more}", source=source, text=text, more=more_like_it(left_out)
+            level,
+            "HA link, {source}: {text}{more}",
+            event="link.problem",
+            source=source,
+            text=text,
+            more=more_like_it(left_out),
         )
         return True

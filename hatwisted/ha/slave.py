@@ -30,7 +30,7 @@ from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.handshake import Handshake
-from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
+from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog, Objection
 from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
@@ -73,6 +73,7 @@ class SlaveParts:
     - clock, connecting, random: times, makes the link, jitters its retries
     - master_address: the master's HA address, "host:port", None while it isn't known; asked before each dial
     - master_log: asks the master outside of the link; None if it can't be asked
+    - objection: says why a master can't be copied, or None, once it has asked it; never fails
     """
 
     log: IReplicatedLog
@@ -82,6 +83,7 @@ class SlaveParts:
     master_address: Callable[[], str | None]
     master_log: IMasterLog | None = None
     flush_now: FlushNow | None = None
+    objection: Objection | None = None
 
 
 class HAClientService(Service):
@@ -109,10 +111,12 @@ class HAClientService(Service):
         if self.settings.ack is HaAck.DURABLE and parts.flush_now is None:
             raise ValueError("haAck=durable needs a log that can be flushed")
         self.flush_now = parts.flush_now
-        self._handshake = Handshake(self, parts.master_log)
+        self._handshake = Handshake(self, parts.master_log, parts.objection)
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.connects_total = 0
         self.suspect_from: int | None = None
+        self._heard = 0
+        """Bytes of links that have ended."""
         self._parts = parts
         self._fit_listeners: list[Callable[[], None]] = []
         self._address: str | None = None
@@ -171,6 +175,11 @@ class HAClientService(Service):
         """Is there a link over which the end of our log has been found to be the master's?"""
         return self.state is SlaveState.TRANSFER and self._link is not None and self._link.progressed
 
+    @property
+    def heard(self) -> int:
+        """Bytes that links have brought so far, heartbeats included. Who has brought more since was alive then."""
+        return self._heard + (0 if self._link is None else self._link.received.total)
+
     def _on(self, event: SlaveEvent) -> None:
         self._box.on(event, self.clock.seconds())
 
@@ -223,7 +232,7 @@ class HAClientService(Service):
         self._link = link
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
-        self._logger.info("HA link to master {peer} established", peer=link.peer)
+        self._logger.info("HA link to master {peer} established", event="link.up", peer=link.peer)
         self._handshake.begin(link)
 
     def accepted(self) -> None:
@@ -311,6 +320,7 @@ class HAClientService(Service):
         if self._link is not link:
             return
         self._link = None
+        self._heard += link.received.total
         if not self.running:
             return
         now = self.clock.seconds()

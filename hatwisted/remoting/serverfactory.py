@@ -101,6 +101,7 @@ class RemotingServerFactory(ServerFactory):
         if left_out is not None:
             self._log.warn(
                 "connection from {address} refused: {reason}{more}",
+                event="connection.refused",
                 address=address,
                 reason=reason,
                 more=more_like_it(left_out),

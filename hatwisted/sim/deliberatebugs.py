@@ -24,6 +24,7 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
+from hatwisted.kernel import AppendRun
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
@@ -36,7 +37,7 @@ from hatwisted.store.lifecycle import logages, recovery
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log import flush
-from hatwisted.store.log.commitlog import AppendRun, CommitLog
+from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.flush import GroupCommitFlush
 from hatwisted.store.log.put import Put, PutStatus

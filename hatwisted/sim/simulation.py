@@ -119,7 +119,7 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
         )
 
-        self._watch = LogWatch(self.group.diverged)
+        self._watch = LogWatch()
         self._deferreds = DeferredWatch()
         self._deaths = 0
         self._transactions = TransactionLoad(

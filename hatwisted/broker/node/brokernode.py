@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted import __version__
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.audittrail import State
 from hatwisted.acl.entrance import Entrance
@@ -179,6 +180,21 @@ class BrokerNode(Service):
         self._start(self.services.start, lambda: self.services.stop())
         self._start(parts.registration.start, parts.registration.stop)
         self._stops.append(lambda: self.services.stop_taking())
+        self._log_ready()
+
+    def _log_ready(self) -> None:
+        parts = self.parts
+        identity, config = parts.identity, parts.config.config
+        self._logger.info(
+            "ready: hatwisted {version}, {role} {id} of {name} in {cluster}, serves clients at {address}",
+            event="broker.ready",
+            version=__version__,
+            role=config.broker_role.value,
+            id=config.broker_id,
+            name=identity.name,
+            cluster=identity.cluster,
+            address=identity.address,
+        )
 
     def _start(self, start: Callable[[], object], stop: Callable[[], object]) -> None:
         start()
@@ -189,6 +205,7 @@ class BrokerNode(Service):
         self._logger.info(
             "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
+            event="store.loaded",
             root=store.root,
             exit="an unclean exit" if report.unclean else "a clean exit, or none",
             begin=store.log.min_offset,
@@ -202,7 +219,12 @@ class BrokerNode(Service):
         now = self.parts.clock.seconds()
         if now >= self._progress_due:
             self._progress_due = now + PROGRESS_INTERVAL
-            self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
+            self._logger.info(
+                "recovering: {done} of {total} MiB",
+                event="store.recovering",
+                done=done >> 20,
+                total=total >> 20,
+            )
 
     # -- stop ------------------------------------------------------------------------------------------------
 

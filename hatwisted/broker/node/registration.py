@@ -322,7 +322,9 @@ class _NameServer:
         failure.trap(CallFailed, Refused)
         self._failures += 1
         if self._failures == 1:
-            self._log.warn("not registered: {error}", error=failure.getErrorMessage())
+            self._log.warn(
+                "not registered: {error}", event="broker.unregistered", error=failure.getErrorMessage()
+            )
         if self._owner.running:
             self.retry_later()
 

@@ -283,6 +283,7 @@ class SlaveSynchronizer:
             self._failing.add(code)
             self._log.warn(
                 "{what} not copied from the master; this slave keeps its own: {error}",
+                event="tables.stale",
                 what=code.name,
                 error=failure.getErrorMessage(),
             )

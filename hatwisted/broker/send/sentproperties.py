@@ -7,9 +7,10 @@ out: parsing properties of every message would cost more than its append.
 
 from __future__ import annotations
 
+from hatwisted.kernel import decode_batch
 from hatwisted.store.log.put import Entry
 from hatwisted.wire import layout
-from hatwisted.wire.batch import BATCH_ENTRY_FIXED, decode_batch
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED
 from hatwisted.wire.properties import decode_properties
 
 _END = "\x02"

@@ -119,6 +119,7 @@ class Flusher:
             if left_out is not None:
                 self._logger.error(
                     "the commit log up to offset {target} isn't synced yet, will try again: {why}{more}",
+                    event="store.unsynced",
                     target=target,
                     why=failure.value,
                     more=more_like_it(left_out),

@@ -26,7 +26,7 @@ class PassGuard(RefusingGuard):
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         if request.ext.get("pass") == "yes":
             return None
-        return self._refuse("all", "no pass", Denial(f"{connection.peer} may not"))
+        return self._refuse("all", Denial(f"{connection.peer} may not"), "no pass")
 
 
 class GuardedTests(SynchronousTestCase):
