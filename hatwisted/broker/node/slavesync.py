@@ -117,6 +117,8 @@ class SlaveSynchronizer:
         self._options = options
         self.master_flush_offset = 0
         """How far the master's log is on its disk, by its last word; 0 if it hasn't said (RocketMQ's never do)."""
+        self.synced_at: float | None = None
+        """Clock seconds of the last round that brought all tables; None before the first."""
         self._topics = tables.topics
         self._groups = tables.groups
         self._offsets = tables.offsets
@@ -208,6 +210,8 @@ class SlaveSynchronizer:
         if not self._hold.waiting:
             yield self._copy_progress(master)
         yield self._copy_groups(master)
+        if not self._failing:
+            self.synced_at = self._clock.seconds()
 
     def _copy_topics(self, master: str) -> Deferred[None]:
         return self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip_address(master), self._take_topics)
