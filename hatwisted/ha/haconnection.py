@@ -28,6 +28,7 @@ from zope.interface import implementer
 from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.framing import Framing
 from hatwisted.ha.interfaces import IHaDialect
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, tune
@@ -67,6 +68,7 @@ class LinkOwner(Shape):
     settings: MasterSettings
     dialect: IHaDialect
     framing: Framing
+    complaints: RefusalLog
 
     def joined(self, link: HAConnection) -> None:
         """A socket was accepted."""
@@ -211,6 +213,7 @@ class HAConnection(Protocol):
 
     def _refuse(self) -> None:
         self._service.refused(self)
+        self._service.complaints.reports[self.progress.state.value] += 1
         self._timer = self._service.clock.callLater(REFUSED_LINGER, self._log_refusal)
 
     def _log_refusal(self) -> None:
