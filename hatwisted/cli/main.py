@@ -16,6 +16,7 @@ from hatwisted.cli.lazygroup import LazyGroup
 @click.group(
     cls=LazyGroup,
     places={
+        "attach": "hatwisted.cli.cluster.attach:attach",
         "audit": "hatwisted.cli.cluster.audit:audit",
         "cluster": "hatwisted.cli.cluster.brokerlist:cluster",
         "consume": "hatwisted.cli.cluster.consume:consume",
