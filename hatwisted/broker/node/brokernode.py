@@ -134,10 +134,11 @@ class BrokerNode(Service):
 
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        # A signature is of all fields of a send, of which a typed one keeps only those that a send needs.
-        typed = not parts.entrance.asks_for_accounts
+        signed = parts.entrance.asks_for_accounts
         self._factories = [
-            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options, parts.connections)
+            RemotingServerFactory(
+                ProcessorTable(), parts.clock, True, parts.port_options, parts.connections, signed
+            )
             for _ in parts.ports
         ]
         self.take_role(services)

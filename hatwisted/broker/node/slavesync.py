@@ -25,12 +25,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.broker.consumer.consumeroffset import (
-    Progress,
-    encode_progress,
-    parse_progress,
-)
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
+from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tabledoubt import believe
