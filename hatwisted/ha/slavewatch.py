@@ -80,6 +80,7 @@ class SlaveWatch:
             LogLevel.warn if self._running and self._missed() else LogLevel.info,
             "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "
             "connected: {others}",
+            event="slave.left",
             peer=link.peer,
             offset=link.progress.ack_offset,
             lag=self._commit_log.max_offset - link.progress.ack_offset,
@@ -104,6 +105,7 @@ class SlaveWatch:
             self._log.warn(
                 "no slave has connected since this SYNC_MASTER started {age:g} s ago: puts are answered "
                 "SLAVE_NOT_AVAILABLE, or refused; is a slave running, and can it reach listenPort + 1?",
+                event="slave.none",
                 age=ALONE_LIMIT,
             )
 
@@ -128,6 +130,7 @@ class SlaveWatch:
             more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
                 "slave lag (log ends at {end}): {lags}{more}",
+                event="slave.lag",
                 end=end,
                 lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_SHOWN]),
                 more=more,

@@ -165,6 +165,7 @@ class LogAudit:
         )
         self._log.warn(
             "our log and the master's differ in bytes {begin} to {end}: {what}",
+            event="audit.differs",
             begin=found.begin,
             end=found.end,
             what=what or "no record, padding at a file's end",
