@@ -54,8 +54,8 @@ class StoreCheckpoint:
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
     indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
     which nothing after it needed an item). It holds as long as the index still ends with that item.
-    flushed, queued: log offsets up to which the log, and the queue entries of its records, are on the disk; filled:
-    physical offset of the last item of the last full index file that is, -1 without one. None: it isn't known.
+    flushed, queued: log offsets up to which the log, and the queue entries of its records, are on the disk;
+    filled: physical offset of the last item of the last full index file that is, -1 without one. None: not known.
     """
 
     _log = Logger()

@@ -77,7 +77,11 @@ class SecondPowerLossTests(PowerLossCase):
 
     def test_B166_entries_are_not_believed_for_times_of_a_clock_that_was_ahead(self) -> None:
         """What was put under it counted as later than all that came after its correction."""
-        small = {"consume_queue_file_size": 4 * ENTRY_SIZE, "commit_log_file_size": 1 << 12, "index_items": 10}
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_items": 10,
+        }
         for seed, index_safe in product(range(3), (False, True)):
             with self.subTest(seed=seed, index_safe=index_safe):
                 self.setUp()
