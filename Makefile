@@ -31,7 +31,8 @@ help:
 	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all): among it'
 	@echo '              1,000 kills of real brokers under load, and 200 failures of their power'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
-	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
+	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md; ROW=send-sync for one row,'
+	@echo '              with AGAINST=REV this checkout against another revision of it, in alternation'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'
 	@echo 'make docs     these pages and the API as HTML, in build/docs'
 	@echo 'make dist     sdist and wheel in dist/, the same bytes each time'
@@ -40,7 +41,7 @@ help:
 
 install: $(SERVER)
 
-$(SERVER): setup.cfg pyproject.toml constraints.txt
+$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.h)
 	@if ! test -x $(BIN)/python; then \
 	  test -n "$(PYTHON)" || { echo 'hatwisted needs Python 3.11 or later with its venv module, and none was found: install it (Debian, Ubuntu: apt install python3 python3-venv) or say where it is (make PYTHON=/path/to/python3)' >&2; exit 1; }; \
 	  echo "creating $(VENV) with $(PYTHON)"; \
@@ -48,6 +49,7 @@ $(SERVER): setup.cfg pyproject.toml constraints.txt
 	fi
 	@echo 'installing the server into $(VENV) (pinned by constraints.txt)'
 	@$(PIP) -e .
+	@$(BIN)/python -m hatwisted.kernel
 	@touch $@
 
 $(VENV)/.installed-%: $(SERVER)
@@ -112,8 +114,9 @@ docs: $(call extras,docs pipeline)
 	$(SPHINX)
 	@echo 'build/docs/index.html'
 
+# AGAINST: a revision (or `pure`) that this checkout is compared with in ROW, in alternation.
 bench: $(call extras,bench pipeline)
-	$(BIN)/python -m bench $(BENCH)
+	$(if $(AGAINST),$(BIN)/python -m bench.against $(AGAINST) $(if $(ROW),--row $(ROW)) $(BENCH),$(BIN)/python -m bench $(if $(ROW),--only $(ROW)) $(BENCH))
 
 # The unit layer's branch coverage. The servers, the client and the codecs have a higher floor of their own: what runs
 # in Spark, the demo, and the drivers on sockets are covered by other layers.

@@ -206,14 +206,20 @@ class AclFiles:
     def _found(self, read: _Read | None) -> None:
         if read is not None:
             self._take(read)
-            self._log.info("accounts read again: {accounts}", accounts=len(self.accounts))
+            self._log.info(
+                "accounts read again: {accounts}", event="accounts.reread", accounts=len(self.accounts)
+            )
 
     def _not_read(self, failure: Failure) -> None:
         failure.trap(AclError, OSError)
         error = failure.getErrorMessage()
         if error != self._last_error:
             self._last_error = error
-            self._log.error("{error}; the accounts stay as they were until that is fixed", error=error)
+            self._log.error(
+                "{error}; the accounts stay as they were until that is fixed",
+                event="accounts.refused",
+                error=error,
+            )
 
     def _take(self, read: _Read) -> None:
         self._now = read

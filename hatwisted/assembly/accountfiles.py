@@ -5,12 +5,12 @@ from __future__ import annotations
 from hatwisted.acl.aclfiles import AclError, AclFiles
 from hatwisted.assembly import options
 from hatwisted.assembly.parts import Parts
+from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
-from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.interfaces import IWorker
 
 
-def acl_files(config: BrokerConfig | NamesrvConfig, parts: Parts, worker: IWorker) -> AclFiles | None:
+def acl_files(config: AccessKeys, parts: Parts, worker: IWorker) -> AclFiles | None:
     """The accounts of those who are let in, read; None: everybody is. Raises SettingError.
 
     - config: says where they are

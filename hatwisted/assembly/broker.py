@@ -7,7 +7,7 @@ listens to whom: those lines stand here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from hatwisted.acl.changes import BROKER_CHANGES
@@ -16,6 +16,7 @@ from hatwisted.assembly import options
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.linkencryption import LinkEncryption
+from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import BrokerPorts, behind_proxies
 from hatwisted.broker.admin.acladmin import AclAdmin
@@ -26,6 +27,7 @@ from hatwisted.broker.admin.consumeradmin import ConsumerAdmin
 from hatwisted.broker.admin.groupadmin import GroupAdmin
 from hatwisted.broker.admin.logbytes import LogBytesProcessor
 from hatwisted.broker.admin.messagequery import MessageQueryProcessor
+from hatwisted.broker.admin.rereadconfig import take_reread
 from hatwisted.broker.admin.runtimeinfo import RuntimeInfo
 from hatwisted.broker.admin.topicadmin import TableSpread, TopicAdmin
 from hatwisted.broker.admin.topicstats import TopicView
@@ -33,6 +35,8 @@ from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.consumer.offsetsync import OffsetSyncProcessors
 from hatwisted.broker.node.brokernode import BrokerNode, NodeParts, RoleServices, ServedPort
 from hatwisted.broker.node.comparedlogs import ComparedLogs
+from hatwisted.broker.node.copyreport import CopyReport
+from hatwisted.broker.node.joincheck import JoinCheck
 from hatwisted.broker.node.logaudit import LogAudit
 from hatwisted.broker.node.logrepair import LogRepair
 from hatwisted.broker.node.masteraddress import MasterAddress
@@ -60,6 +64,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
+from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
@@ -90,13 +95,14 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
     tables = BrokerTables(clock, fs, worker, store.flusher.synced, options.table_options(live), role)
-    config_files = []
+    config_files: list[ConfigFile] = []
     if config.broker_config_path is not None:
         file = ConfigFile(fs, config.broker_config_path, worker, live.file_bytes)
         tables.keep(file, live.take_file)
-        live.on_change(lambda _: file.save())
+        live.on_update(file.save)
         config_files.append(file)
     credentials = options.own_credentials(config, fs)
+    parts.orders.on_reread(partial(_reread, live, config_files, fs))
     client = RemotingClient(encryption.connecting(config), clock, credentials=credentials)
     registration = Registration(client, clock, tables.topics, identity, role, options.registration(config))
     live.on_change(lambda changed: registration.permit(changed.broker_permission))
@@ -107,6 +113,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     ha = HAService(
         store.log, clock, link.port(ports.ha), group_transfer, options.master_settings(config, role)
     )
+    parts.orders.on_haste(ha.hasten)
+    parts.orders.on_haste(store.reput.hasten)
     consumers = ConsumerProcessors(clock, tables, store.starts_hot, store.queue_end, role)
     consumer_admin = ConsumerAdmin(clock, store, tables, consumers, identity)
     hold = PullHold(clock, store.queue_end)
@@ -179,6 +187,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         port_options=options.port_options(config),
         connections=parts.connections,
         ports=served,
+        expiries=lambda: encryption.expiries() | link.expiries(),
         link_connecting=link.connecting,
         release_ports=ports.release,
         workers=(worker, flush_worker),
@@ -220,16 +229,46 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         master_address=master.dial,
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
+        objection=JoinCheck(node.clock, node.config, master_log).objection,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
     sync = options.sync_options(config, node.role, node.registration.version_of)
     logs = ComparedLogs(node.client, lambda: master.log, node.ranges)
     live = node.config
     audit = LogAudit(
-        node.clock, logs, master_log, lambda: ha_client.agrees, lambda: live.config.ha_audit_rate
+        node.clock,
+        logs,
+        master_log,
+        lambda: ha_client.agrees,
+        lambda: ha_client.heard,
+        lambda: live.config.ha_audit_rate,
     )
     repair = LogRepair(logs, lambda: ha_client.agrees, parts.file_system, node.store.root)
-    return SlaveRole(node, ha_client, sync, audit, repair)
+    report = CopyReport(
+        node.clock,
+        node.store.log,
+        master_log.runtime,
+        lambda: ha_client.status().master_address if ha_client.fits else None,
+    )
+    return SlaveRole(node, ha_client, sync, audit, repair, report)
+
+
+def _reread(
+    live: LiveConfig[BrokerConfig],
+    files: Sequence[ConfigFile],
+    fs: IFileSystem,
+    before: ServerConfig,
+    now: ServerConfig,
+) -> None:
+    assert isinstance(before, BrokerConfig)
+    assert isinstance(now, BrokerConfig)
+
+    def take_file() -> None:
+        for file in files:
+            if fs.exists(file.path) and not file.unwritten:
+                live.take_edited_file(fs.read(file.path))
+
+    take_reread(live, take_file, before, now)
 
 
 def _check_config(role: Role, config: BrokerConfig) -> None:

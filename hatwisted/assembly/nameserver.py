@@ -22,6 +22,7 @@ from twisted.logger import Logger
 
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
+from hatwisted.assembly.options import entrance_options, port_options
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import behind_proxies, claim, interface_of
 from hatwisted.config.errors import SettingError
@@ -58,6 +59,8 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
             encryption.port(behind_proxies(config, parts.clock, listen)),
             partial(parts.listening.release, config.listen_port, interface),
             parts.connections,
+            port_options(config),
+            entrance_options(config),
         ),
         acl_files(config, parts, worker),
     )
@@ -87,18 +90,13 @@ def embed_name_server(config: BrokerConfig, parts: Parts) -> EmbeddedNameServer:
             "header; set namesrvAddr to one of its own",
         )
     port, warning = _claim_some_port(config.embedded_namesrv_port, parts, interface)
-    tls = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
+    of_master = {field.name: getattr(config, field.name) for field in schema_fields(TlsKeys)}
+    # Accounts would have its own master, and every other broker, registered only with one of an administrator.
+    of_master |= {"acl_enable": False, "listen_allow_list": _with_host(config.listen_allow_list, own_host)}
     settings = NamesrvConfig(
         listen_port=port,
         kv_config_path=join(config.store_path_root_dir, CONFIG_FOLDER, "kvConfig.json"),
-        listen_allow_list=_with_host(config.listen_allow_list, own_host),
-        admin_allow_list=config.admin_allow_list,
-        proxy_protocol_from=config.proxy_protocol_from,
-        address_request_rate=config.address_request_rate,
-        address_byte_rate=config.address_byte_rate,
-        max_connections_per_address=config.max_connections_per_address,
-        server_channel_max_idle_time_seconds=config.server_channel_max_idle_time_seconds,
-        **tls,
+        **of_master,
     )
     # Others reach it by this host's address; its own master doesn't need to.
     return EmbeddedNameServer(

@@ -22,9 +22,10 @@ from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.clientcore.credentialfile import parse_credentials
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.schema import BrokerConfig, FlushDiskType, NamesrvConfig
+from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
@@ -64,7 +65,7 @@ def _packed_address(host: str, resolve: Callable[[str], bytes]) -> bytes:
         raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
 
 
-def acl_places(config: BrokerConfig | NamesrvConfig) -> AclPlaces | None:
+def acl_places(config: AccessKeys) -> AclPlaces | None:
     """Where its accounts are; None if it lets everybody in. Raises SettingError."""
     if not config.acl_enable:
         return None
@@ -91,8 +92,8 @@ def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None
         raise SettingError("credentialsFile", str(error)) from None
 
 
-def port_options(config: BrokerConfig) -> PortOptions:
-    """Who may connect to its ports."""
+def port_options(config: AccessKeys) -> PortOptions:
+    """Who may connect to a server's ports."""
     return PortOptions(
         networks=allow_list(config.listen_allow_list),
         of_address=config.max_connections_per_address,
@@ -100,7 +101,7 @@ def port_options(config: BrokerConfig) -> PortOptions:
     )
 
 
-def entrance_options(config: BrokerConfig) -> EntranceOptions:
+def entrance_options(config: AccessKeys) -> EntranceOptions:
     """Who may change it, and how often clients may ask."""
     return EntranceOptions(
         admins=allow_list(config.admin_allow_list),

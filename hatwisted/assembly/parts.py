@@ -10,6 +10,7 @@ from typing import Protocol
 from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.assembly.orders import Orders
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import IConnecting, IListening
 from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
@@ -39,6 +40,7 @@ class Parts:
     - memory_bytes: physical memory, by which a broker distinguishes recent messages from old ones
     - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - connections: how many of clients the process may have
+    - orders: what the operator wants while it runs
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -56,4 +58,5 @@ class Parts:
     memory_bytes: int
     descriptors: int = 1 << 20
     connections: ConnectionBudget = field(default_factory=ConnectionBudget)
+    orders: Orders = field(default_factory=Orders)
     steady_time: IService | None = None

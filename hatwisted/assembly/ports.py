@@ -7,8 +7,9 @@ from functools import partial
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
-from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.schema import BrokerConfig
 from hatwisted.remoting.interfaces import IListening, Listen, PortUnavailable
 from hatwisted.remoting.proxyprotocol import ProxiedFactory
 from hatwisted.wire.networks import allow_list
@@ -55,7 +56,7 @@ class BrokerPorts:
             self._listening.release(port, self._interface)
 
 
-def behind_proxies(config: BrokerConfig | NamesrvConfig, clock: IReactorTime, listen: Listen) -> Listen:
+def behind_proxies(config: AccessKeys, clock: IReactorTime, listen: Listen) -> Listen:
     """What opens a port behind the configured proxies.
 
     - config: says where they are

@@ -7,18 +7,10 @@ in one line, never in a traceback.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 import click
 
+from hatwisted import __version__
 from hatwisted.cli.lazygroup import LazyGroup
-
-
-def _version() -> str:
-    try:
-        return version("hatwisted")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 @click.group(
@@ -31,10 +23,11 @@ def _version() -> str:
         "log": "hatwisted.cli.log.loggroup:log",
         "pipeline": "hatwisted.cli.pipeline.commands:pipeline",
         "produce": "hatwisted.cli.cluster.produce:produce",
+        "status": "hatwisted.cli.cluster.status:status",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(_version(), prog_name="hatwisted")
+@click.version_option(__version__, prog_name="hatwisted")
 def main() -> None:
     """Tools for RocketMQ-compatible clusters and message stores."""

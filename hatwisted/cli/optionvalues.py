@@ -67,13 +67,3 @@ class Instant(click.ParamType[datetime]):
             return parse_time(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-def size_text(count: float) -> str:
-    """Bytes as people read them: 1536 -> "1.5 KiB"."""
-    units = ("B", "KiB", "MiB", "GiB")
-    for unit in units:
-        if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"

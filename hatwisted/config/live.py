@@ -46,10 +46,15 @@ class LiveConfig(Generic[C]):
         self._file = b""
         self._changes: dict[str, str] = {}
         self._listeners: list[Callable[[C], None]] = []
+        self._update_listeners: list[Callable[[], object]] = []
 
     def on_change(self, listener: Callable[[C], None]) -> None:
         """`listener(config)` after every change."""
         self._listeners.append(listener)
+
+    def on_update(self, listener: Callable[[], object]) -> None:
+        """`listener()` after a change that the file doesn't have yet."""
+        self._update_listeners.append(listener)
 
     def derived(self, make: Callable[[C], T]) -> Derived[T]:
         """What `make` computes from the configuration, kept up to date with every change."""
@@ -91,13 +96,32 @@ class LiveConfig(Generic[C]):
         config = msgspec.structs.replace(self.config, **values)
         check(config)
         self._changes |= {key: text for key, text in changes.items() if key in fields}
+        self._put(config)
+        for listener in self._update_listeners:
+            listener()
+        return ignored
+
+    def adopt(self, values: dict[str, tuple[str, object]]) -> None:
+        """Take over what the file says now. values: key -> (field, value), checked."""
+        for key in values:
+            self._changes.pop(key, None)
+        if values:
+            self._put(msgspec.structs.replace(self.config, **dict(values.values())))
+
+    def _put(self, config: C) -> None:
         self.config = config
         for listener in self._listeners:
             listener(self.config)
-        return ignored
 
     def take_file(self, data: bytes) -> None:
         """Take over the file's content, so that `file_bytes` keeps what isn't changed."""
+        self._file = data
+
+    def take_edited_file(self, data: bytes) -> None:
+        """Take over the file's content as an editor has left it, which outranks earlier changes."""
+        check_text(data, REQUEST)
+        keys = {entry.key for entry in parse_properties(data, REQUEST)}
+        self._changes = {key: text for key, text in self._changes.items() if key not in keys}
         self._file = data
 
     def file_bytes(self) -> bytes:

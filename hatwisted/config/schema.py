@@ -19,18 +19,18 @@ import msgspec
 from hatwisted.config.tlskeys import LinkTlsKeys, TlsKeys
 from hatwisted.config.values import (
     BYTES,
-    COUNT,
     DELAY_LEVELS,
     HOST_PORT,
     HOST_PORT_LIST,
     HOURS,
     LONG_MAX,
     MILLISECONDS,
-    NETWORKS,
     PATH,
     PORT,
+    Bool,
     Choice,
-    Flag,
+    Count,
+    NetworkList,
     Optional,
     Text,
     Whole,
@@ -59,10 +59,7 @@ class FlushDiskType(Enum):
 Port = Annotated[int, PORT]
 Milliseconds = Annotated[int, MILLISECONDS]
 Bytes = Annotated[int, BYTES]
-Count = Annotated[int, COUNT]
-Bool = Annotated[bool, Flag()]
 Name = Annotated[str, Text()]
-NetworkList = Annotated[str | None, Optional(NETWORKS)]
 Path = Annotated[str, PATH]
 
 # A RocketMQ slave holds header and body of a frame in 4 MiB; a longer one never completes (B26).
@@ -99,33 +96,6 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     listen_port: Annotated[int, BROKER_PORT] = 10911
     namesrv_addr: Annotated[str | None, Optional(HOST_PORT_LIST)] = None
     """`host:port;host:port`; the environment's NAMESRV_ADDR if the file doesn't say."""
-    listen_allow_list: NetworkList = None
-    """Ours: networks from where clients may connect; everywhere if the file doesn't say."""
-    proxy_protocol_from: NetworkList = None
-    """Ours: networks of proxies, whose connections begin with a PROXY header (version 1 or 2)."""
-    admin_allow_list: NetworkList = None
-    """Ours: networks from where the broker may be changed. If the file doesn't say: with accounts from everywhere,
-    else from its own host alone."""
-    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
-    """Ours: connections of one address, all ports together; half of what there may be if the file doesn't say."""
-    address_request_rate: Count = 0
-    """Ours: requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
-    address_byte_rate: Count = 0
-    """Ours: bytes a second of its requests' bodies."""
-    account_request_rate: Count = 0
-    """Ours: the same for an account, with `acl_enable`."""
-    account_byte_rate: Count = 0
-    """Ours: the same for an account, with `acl_enable`."""
-
-    # -- accounts
-    acl_enable: Bool = False
-    """Serve only requests that an account of ACL 1.0 allows."""
-    rocketmq_home: Annotated[str | None, Optional(PATH)] = None
-    """The folder in which RocketMQ's `conf/` lies; the environment's ROCKETMQ_HOME if the file doesn't say."""
-    acl_plain_file: Annotated[str | None, Optional(PATH)] = None
-    """Ours: the file of accounts, RocketMQ's `-Drocketmq.acl.plain.file`; `conf/plain_acl.yml` in `rocketmqHome`
-    if the file doesn't say. There may be more files in the folder `acl` next to it."""
-
     credentials_file: Annotated[str | None, Optional(PATH)] = None
     """Ours: the account that this broker uses towards others (a slave towards its master), as in RocketMQ's
     tools.yml."""
@@ -204,6 +174,16 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     disk_max_used_space_ratio: Annotated[int, Whole(10, 95, "percent", clamp=True)] = 75
     clean_file_forcibly_enable: Bool = True
 
+    # -- monitoring, all ours
+    metrics_port: Annotated[int | None, Optional(PORT)] = None
+    """Where Prometheus finds the broker's figures, and others its health; nowhere if the file doesn't say."""
+    metrics_address: Annotated[str | None, Optional(Text())] = None
+    """Its address; if the file doesn't say, `bind_address` if that is one address, else 127.0.0.1."""
+    metrics_topics: Annotated[int, Whole(0, 2000)] = 0
+    """Topics that have figures of their own; the others are shown as one."""
+    metrics_groups: Annotated[int, Whole(0, 2000)] = 100
+    """Topics of consumer groups whose lag is shown, those furthest behind first."""
+
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None
     ha_allow_list: NetworkList = None
@@ -234,7 +214,6 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """RocketMQ 5.x: a slave further behind than this isn't in sync."""
 
     # -- sockets (0 leaves a buffer to the kernel)
-    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0
@@ -284,23 +263,6 @@ class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     config_store_path: Annotated[str | None, Optional(PATH)] = None
     """The file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     order_message_enable: Bool = False
-    listen_allow_list: NetworkList = None
-    """Ours: as a broker's."""
-    proxy_protocol_from: NetworkList = None
-    """Ours: as a broker's."""
-    acl_enable: Bool = False
-    """Ours, as the two that follow: serve only accounts of ACL 1.0, and registrations only of administrators."""
-    rocketmq_home: Annotated[str | None, Optional(PATH)] = None
-    acl_plain_file: Annotated[str | None, Optional(PATH)] = None
-    admin_allow_list: NetworkList = None
-    """Ours: as a broker's."""
-    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
-    """Ours: as a broker's."""
-    address_request_rate: Count = 0
-    """Ours: as a broker's."""
-    address_byte_rate: Count = 0
-    """Ours: as a broker's."""
-    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     server_socket_snd_buf_size: Count = 0
     server_socket_rcv_buf_size: Count = 0

@@ -13,7 +13,8 @@ from typing import Annotated
 
 import msgspec
 
-from hatwisted.config.values import PATH, Choice, Flag, Optional, Secret, Text
+from hatwisted.config.accesskeys import AccessKeys
+from hatwisted.config.values import PATH, Bool, Choice, Flag, Optional, Secret, Text
 
 TLS_FILE = "/etc/rocketmq/tls.properties"
 """RocketMQ's, read if it's there."""
@@ -41,11 +42,10 @@ class TlsClientAuth(Enum):
 
 TlsPath = Annotated[str | None, Optional(PATH)]
 Password = Annotated[str | None, Secret()]
-Bool = Annotated[bool, Flag()]
 
 
-class TlsKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """The TLS properties of a server."""
+class TlsKeys(AccessKeys, frozen=True, kw_only=True):
+    """The TLS properties of a server, beside whom it lets in."""
 
     tls_server_mode: Annotated[TlsMode, Choice(TlsMode, any_case=True)] = msgspec.field(
         name="tls.server.mode", default=TlsMode.PERMISSIVE

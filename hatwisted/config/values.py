@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 from hatwisted.wire.networks import is_network_list
 
@@ -192,3 +192,8 @@ PORT = Whole(1, 65535)
 MILLISECONDS = Whole(1, unit="ms")
 BYTES = Whole(1, unit="bytes")
 COUNT = Whole(0)
+
+# Kinds that fields of several classes share: a type, and the rule that parses its text.
+Bool = Annotated[bool, Flag()]
+Count = Annotated[int, COUNT]
+NetworkList = Annotated[str | None, Optional(NETWORKS)]

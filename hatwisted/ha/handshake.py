@@ -3,7 +3,8 @@
 The first report is an acknowledgement like any other: with `haAck=durable` the log is synced before it. Where an
 empty log begins may depend on what the master holds, which is asked outside of the link. A log that holds
 something reports at once and is compared when the answer comes, because a RocketMQ master that doesn't have our
-offset only goes on sending heartbeats.
+offset only goes on sending heartbeats. Whether the two configurations fit together is asked, too: by an empty log
+before it takes anything.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from __future__ import annotations
 from typing import Protocol
 
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.ha.firstsync import plan_join
 from hatwisted.ha.haclient import HAClient, LinkOwner
-from hatwisted.ha.interfaces import IMasterLog
+from hatwisted.ha.interfaces import IMasterLog, Objection
 from hatwisted.ha.slavestate import SlaveEvent
 from hatwisted.store.errors import StoreError
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
 RANGE_TIMEOUT = 3.0
 """Seconds for the master to say what its log holds; RocketMQ's limit for calls between brokers."""
+
+OBJECTION_TIMEOUT = 1.0
+"""Seconds that an empty log waits for an objection; what comes later counts as well."""
 
 
 class HandshakeOwner(LinkOwner, Protocol):
@@ -38,16 +43,50 @@ class HandshakeOwner(LinkOwner, Protocol):
 
 
 class Handshake:
-    """Begins links. owner: what they belong to; master_log: asks the master, None if it can't be asked."""
+    """Begins links.
+
+    - owner: what they belong to
+    - master_log: asks the master, None if it can't be asked
+    - objection: why it can't be copied
+    """
 
     _logger = Logger()
 
-    def __init__(self, owner: HandshakeOwner, master_log: IMasterLog | None) -> None:
+    def __init__(
+        self, owner: HandshakeOwner, master_log: IMasterLog | None, objection: Objection | None = None
+    ) -> None:
         self._owner = owner
         self._master_log = master_log
+        self._objection = objection
 
     def begin(self, link: HAClient) -> None:
         """Find out what a new link reports first, and have it report that."""
+        if self._objection is None:
+            self._begin_unopposed(link)
+            return
+        answered: Deferred[object] = self._objection().addCallback(self._heard, link)
+        if self._owner.log.max_offset:
+            self._begin_unopposed(link)
+            return
+        waiting: list[IDelayedCall] = []
+
+        def go_on(_: object = None) -> None:
+            if waiting:
+                timer = waiting.pop()
+                if timer.active():
+                    timer.cancel()
+                self._begin_unopposed(link)
+
+        waiting.append(self._owner.clock.callLater(OBJECTION_TIMEOUT, go_on))
+        answered.addCallback(go_on)
+
+    def _heard(self, objection: str | None, link: HAClient) -> None:
+        if objection is not None and not link.failed:
+            self._owner.fail(link, SlaveEvent.OBJECT, objection)
+
+    def _begin_unopposed(self, link: HAClient) -> None:
+        if link.failed:
+            return
         owner, master_log = self._owner, self._master_log
         if master_log is None:
             self._begin(None, link)

@@ -19,6 +19,9 @@ from hatwisted.store.interfaces import Buffer
 FlushNow = Callable[[], "Deferred[int]"]
 """Syncs a log; fires once `flushed_offset` tells how far that went."""
 
+Objection = Callable[[], "Deferred[str | None]"]
+"""Why a master can't be copied, asked of it; None: nothing speaks against it."""
+
 
 class IMasterLog(Interface):
     """The master's log, asked about outside of the HA link."""

@@ -105,6 +105,7 @@ class HAService(Service):
         self._live: dict[HAConnection, None] = {}
         self._listening_to_log = False
         self._drain: Drain | None = None
+        self._hasty = False
         self._watch = SlaveWatch(clock, log, self.replicas, missed=lambda: self.settings.waits_for_slaves)
         self._look_loop = PeriodicCall(clock, "checking the slaves' links", self._look)
 
@@ -157,10 +158,16 @@ class HAService(Service):
         """Fires True once every transferring slave has acknowledged the whole log, or False after `limit`
         s."""
         if self._drain is None or self._drain.done.called:
-            self._drain = Drain(self.clock, limit)
+            self._drain = Drain(self.clock, 0.0 if self._hasty else limit)
         drained = self._drain.done
         self._check_drain()
         return drained
+
+    def hasten(self) -> None:
+        """Wait for no slave's acknowledgements at the stop."""
+        self._hasty = True
+        if self._drain is not None:
+            self._drain.give_up()
 
     def _check_drain(self) -> None:
         if self._drain is None:
@@ -203,7 +210,7 @@ class HAService(Service):
             self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
         reported = [each for each in self._links if each.progress.state in TRANSFERRING]
-        neighbours = [each for each in reported if each.host == link.host]
+        neighbours = [each for each in reported if each.network == link.network]
         what = "that copy the log"
         self._limit(neighbours, MAX_LINKS_OF_HOST, what) or self._limit(reported, MAX_LINKS, what)
 

@@ -14,6 +14,7 @@ frames that the store refused in memory (the master has them).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -30,7 +31,7 @@ from hatwisted.ha.classic import ClassicDialect
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.haclient import HAClient, HAClientFactory
 from hatwisted.ha.handshake import Handshake
-from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog
+from hatwisted.ha.interfaces import FlushNow, IHaDialect, IMasterLog, Objection
 from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import SlaveSettings
 from hatwisted.ha.slavestate import (
@@ -51,6 +52,9 @@ from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
+
+UNREACHABLE = "master can't be reached"
+CLOSED_BY_MASTER = "closed by the master or the network"
 
 ADDRESS_LOOK = 1.0
 """Seconds between two looks for a master address while there is none (RocketMQ: 5)."""
@@ -73,6 +77,7 @@ class SlaveParts:
     - clock, connecting, random: times, makes the link, jitters its retries
     - master_address: the master's HA address, "host:port", None while it isn't known; asked before each dial
     - master_log: asks the master outside of the link; None if it can't be asked
+    - objection: says why a master can't be copied, or None, once it has asked it; never fails
     """
 
     log: IReplicatedLog
@@ -82,6 +87,7 @@ class SlaveParts:
     master_address: Callable[[], str | None]
     master_log: IMasterLog | None = None
     flush_now: FlushNow | None = None
+    objection: Objection | None = None
 
 
 class HAClientService(Service):
@@ -109,10 +115,14 @@ class HAClientService(Service):
         if self.settings.ack is HaAck.DURABLE and parts.flush_now is None:
             raise ValueError("haAck=durable needs a log that can be flushed")
         self.flush_now = parts.flush_now
-        self._handshake = Handshake(self, parts.master_log)
+        self._handshake = Handshake(self, parts.master_log, parts.objection)
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.connects_total = 0
+        self.link_ends: Counter[str] = Counter()
+        """By why: a SlaveEvent, UNREACHABLE or CLOSED_BY_MASTER."""
         self.suspect_from: int | None = None
+        self._heard = 0
+        """Bytes of links that have ended."""
         self._parts = parts
         self._fit_listeners: list[Callable[[], None]] = []
         self._address: str | None = None
@@ -171,6 +181,11 @@ class HAClientService(Service):
         """Is there a link over which the end of our log has been found to be the master's?"""
         return self.state is SlaveState.TRANSFER and self._link is not None and self._link.progressed
 
+    @property
+    def heard(self) -> int:
+        """Bytes that links have brought so far, heartbeats included. Who has brought more since was alive then."""
+        return self._heard + (0 if self._link is None else self._link.received.total)
+
     def _on(self, event: SlaveEvent) -> None:
         self._box.on(event, self.clock.seconds())
 
@@ -204,6 +219,7 @@ class HAClientService(Service):
         if not self.running:
             return
         self._on(SlaveEvent.LOSE)
+        self.link_ends[UNREACHABLE] += 1
         self._problem = f"can't connect to the master's HA port {address}: {failure.getErrorMessage()}"
         self._complaints.complain(address, self._problem)
         self._dial_later(healthy=False, progressed=False)
@@ -223,7 +239,7 @@ class HAClientService(Service):
         self._link = link
         self.connects_total += 1
         self._on(SlaveEvent.CONNECT)
-        self._logger.info("HA link to master {peer} established", peer=link.peer)
+        self._logger.info("HA link to master {peer} established", event="link.up", peer=link.peer)
         self._handshake.begin(link)
 
     def accepted(self) -> None:
@@ -303,6 +319,7 @@ class HAClientService(Service):
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text
+        self.link_ends[event.value] += 1
         self._complaints.complain(f"master {link.peer}", text, error=True)
         link.abort()
 
@@ -311,10 +328,12 @@ class HAClientService(Service):
         if self._link is not link:
             return
         self._link = None
+        self._heard += link.received.total
         if not self.running:
             return
         now = self.clock.seconds()
         if not link.failed:
+            self.link_ends[CLOSED_BY_MASTER] += 1
             self._problem = f"HA link to master {link.peer} lost: {reason.getErrorMessage()}"
             self._logger.info("{problem}", problem=self._problem)
             self._judge_end(link, reason, now)

@@ -1,7 +1,7 @@
 """States of the dialling side as a table, and how long to wait before dialling again.
 
-No I/O. A problem state (OFFSET_MISMATCH, MASTER_LACKS_OFFSET, STORE_FULL, STORE_FAILED) outlives its link: it
-stays visible until the next attempt. How soon that comes depends on whether waiting can cure it.
+No I/O. A problem state (CONFIG_MISMATCH, OFFSET_MISMATCH, MASTER_LACKS_OFFSET, STORE_FULL, STORE_FAILED) outlives
+its link: it stays visible until the next attempt. How soon that comes depends on whether waiting can cure it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class SlaveState(Enum):
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
     TRANSFER = "transfer"
+    CONFIG_MISMATCH = "config mismatch"
     OFFSET_MISMATCH = "offset mismatch"
     MASTER_LACKS_OFFSET = "master lacks offset"
     STORE_FULL = "store full"
@@ -48,6 +49,7 @@ class SlaveEvent(Enum):
     START = "start"
     DIAL = "dial"
     CONNECT = "connected"
+    OBJECT = "configurations don't fit together"
     LOSE = "link lost or not established"
     MISMATCH = "frame doesn't continue our log"
     LACK = "our offset isn't in the master's log"
@@ -65,12 +67,14 @@ TRANSITIONS: Final[Mapping[SlaveState, Mapping[SlaveEvent, SlaveState]]] = {
     _S.CONNECTING: {_E.CONNECT: _S.TRANSFER, _E.LOSE: _S.DISCONNECTED, _E.STOP: _S.STOPPED},
     _S.TRANSFER: {
         _E.LOSE: _S.DISCONNECTED,
+        _E.OBJECT: _S.CONFIG_MISMATCH,
         _E.MISMATCH: _S.OFFSET_MISMATCH,
         _E.LACK: _S.MASTER_LACKS_OFFSET,
         _E.FULL: _S.STORE_FULL,
         _E.FAIL: _S.STORE_FAILED,
         _E.STOP: _S.STOPPED,
     },
+    _S.CONFIG_MISMATCH: {**_RETRY, _E.LOSE: _S.CONFIG_MISMATCH},
     _S.OFFSET_MISMATCH: {**_RETRY, _E.LOSE: _S.OFFSET_MISMATCH},
     _S.MASTER_LACKS_OFFSET: {**_RETRY, _E.LOSE: _S.MASTER_LACKS_OFFSET},
     _S.STORE_FULL: {**_RETRY, _E.LOSE: _S.STORE_FULL},
@@ -141,7 +145,7 @@ class Backoff:
             self._next = FIRST_RETRY
         if state is SlaveState.STORE_FULL or state is SlaveState.STORE_FAILED:
             return self._jitter(STORE_RETRY)
-        if state is SlaveState.MASTER_LACKS_OFFSET or (
+        if state in (SlaveState.CONFIG_MISMATCH, SlaveState.MASTER_LACKS_OFFSET) or (
             state is SlaveState.OFFSET_MISMATCH and not progressed
         ):
             return self._jitter(SLOW_RETRY)

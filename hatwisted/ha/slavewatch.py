@@ -49,6 +49,8 @@ class SlaveWatch:
         self._missed = missed
         self._running = False
         self._lag_due = 0.0
+        self._unchanged: object = None
+        """What the last line about the lag said, if a line that says the same wouldn't be worth one."""
         self._alone_due: float | None = None
         """When to say that no slave has come; None if there's nothing to say."""
 
@@ -78,6 +80,7 @@ class SlaveWatch:
             LogLevel.warn if self._running and self._missed() else LogLevel.info,
             "slave {peer} left at offset {offset}, {lag} bytes behind: {why}; slaves still "
             "connected: {others}",
+            event="slave.left",
             peer=link.peer,
             offset=link.progress.ack_offset,
             lag=self._commit_log.max_offset - link.progress.ack_offset,
@@ -102,6 +105,7 @@ class SlaveWatch:
             self._log.warn(
                 "no slave has connected since this SYNC_MASTER started {age:g} s ago: puts are answered "
                 "SLAVE_NOT_AVAILABLE, or refused; is a slave running, and can it reach listenPort + 1?",
+                event="slave.none",
                 age=ALONE_LIMIT,
             )
 
@@ -116,15 +120,25 @@ class SlaveWatch:
             ),
             reverse=True,
         )
+        still = [(peer, state) for lag, peer, state in lags if lag == 0]
+        unchanged, self._unchanged = self._unchanged, None
+        if lags and len(still) == len(lags):
+            self._unchanged = still
+            if still == unchanged:
+                return
         if lags:
             more = f", and {len(lags) - MAX_LAGS_SHOWN} more" if len(lags) > MAX_LAGS_SHOWN else ""
             self._log.info(
                 "slave lag (log ends at {end}): {lags}{more}",
+                event="slave.lag",
                 end=end,
                 lags=", ".join(f"{peer} {lag} bytes ({state})" for lag, peer, state in lags[:MAX_LAGS_SHOWN]),
                 more=more,
             )
         elif newest := self._replicas.push2_slave_max_offset:
+            self._unchanged = (end, newest)
+            if unchanged == self._unchanged:
+                return
             self._log.info(
                 "no slave is connected; the latest acknowledgement is {lag} bytes behind the log's end",
                 lag=end - newest,

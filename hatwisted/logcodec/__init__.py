@@ -7,7 +7,7 @@ and `queueplan` (queues and index rebuilt from the log); `window` (reading along
 records continue after damage, and the one rule of what proves a record), `logwalk` (finding the log's end),
 `onerecord` (a record that a peer names by its offset), `recordhead` (its fixed fields alone), `recordplace` (does
 a record belong to a queue), `logdrift` (where two copies of a log differ, and which of them is rotten).
-`kernel` names the inner loops that a compiled twin could replace.
+Of these, what sending runs through most has a compiled twin in the room above, `hatwisted.kernel`.
 
 A single record with all its fields is read by `wire.recordreader`, which lies below because clients decode what
 they pull with it. `wire.record`, which no program imports, is the oracle that the tests compare everything

@@ -85,12 +85,18 @@ def written_end(log: LogBytes, offset: int, known: int = 0) -> int:
     """
     end = at = offset
     while at < log.capacity_end:
-        chunk = log.read(at, min(CHUNK, log.capacity_end - at))
-        if chunk != _ZEROS[: len(chunk)]:
-            end = at + len(chunk.rstrip(b"\0"))
-        elif at - max(end, known) >= ZEROS_BEHIND:
+        # What was only reserved needn't be read: that would fill the page cache with zeros.
+        data = log.data_from(at)
+        if data > at:
+            at = data
+        else:
+            chunk = log.read(at, min(CHUNK, log.capacity_end - at))
+            at += len(chunk)
+            if chunk != _ZEROS[: len(chunk)]:
+                end = at - len(chunk) + len(chunk.rstrip(b"\0"))
+                continue
+        if at - max(end, known) > ZEROS_BEHIND:
             break
-        at += len(chunk)
     return end
 
 

@@ -40,6 +40,10 @@ class LogBytes(Protocol):
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes, fewer only at a file's end."""
 
+    def data_from(self, offset: int) -> int:
+        """The first place from `offset` on that may have been written, its file's end at most. What is passed over
+        reads as zeros; `offset` itself is always a true answer."""
+
 
 Fill = Callable[[int, int], tuple[Buffer, int]]
 """Bytes of a log: takes an offset and a size, gives a buffer and the position in it where that offset is. Fewer

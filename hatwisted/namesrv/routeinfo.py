@@ -259,6 +259,7 @@ class RouteTable:
             self._log.warn(
                 "two brokers register as {group} id {id}, {former} and {address}: if both of them run, clients "
                 "find one at a time; give each a brokerId of its own",
+                event="names.ids",
                 group=group.broker_name,
                 id=member.id,
                 former=former,

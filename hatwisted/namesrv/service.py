@@ -14,7 +14,6 @@ from twisted.logger import Logger
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.changes import NAME_SERVER_CHANGES
 from hatwisted.acl.entrance import Entrance, EntranceOptions
-from hatwisted.acl.rateguard import Rates
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.auditedroutes import audited_states
@@ -29,7 +28,6 @@ from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
-from hatwisted.wire.networks import allow_list
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
@@ -39,11 +37,13 @@ DEFAULT_PORT = 9876
 
 class NameServerPort(NamedTuple):
     """listen: opens it; release: gives it back if it was claimed and never opened; budget: of the process's
-    connections, None: it has one of its own."""
+    connections, None: it has one of its own; options: who may connect; entrance: what they may ask."""
 
     listen: Listen
     release: Callable[[], None] = lambda: None
     budget: ConnectionBudget | None = None
+    options: PortOptions = PortOptions()
+    entrance: EntranceOptions = EntranceOptions()
 
 
 class NameServerService(Service):
@@ -80,12 +80,11 @@ class NameServerService(Service):
             NAME_SERVER_CHANGES,
             None if acl is None else lambda: acl.accounts,
             clock,
-            _entrance_options(config),
+            port.entrance,
         )
         self._acl = acl
-        options = _port_options(config)
         # A name server is sent no messages: whole requests cost it nothing.
-        self._factory = RemotingServerFactory(self.table, clock, False, options, port.budget)
+        self._factory = RemotingServerFactory(self.table, clock, False, port.options, port.budget)
         self._listening: IListeningPort | None = None
         settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.on_change(settings_file.save)
@@ -147,18 +146,3 @@ class NameServerService(Service):
         for connection in self.routes.expire():
             assert isinstance(connection, RemotingConnection)
             connection.abort()
-
-
-def _entrance_options(config: NamesrvConfig) -> EntranceOptions:
-    return EntranceOptions(
-        admins=allow_list(config.admin_allow_list),
-        of_address=Rates(requests=config.address_request_rate, body_bytes=config.address_byte_rate),
-    )
-
-
-def _port_options(config: NamesrvConfig) -> PortOptions:
-    return PortOptions(
-        networks=allow_list(config.listen_allow_list),
-        of_address=config.max_connections_per_address,
-        idle_limit=config.server_channel_max_idle_time_seconds,
-    )

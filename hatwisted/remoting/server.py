@@ -28,6 +28,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from hatwisted.kernel import take_sends
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.remoting.partialframes import PartialFrames
 from hatwisted.remoting.requestturns import RequestTurns
@@ -138,8 +139,10 @@ class RemotingConnection(Protocol):
     _log = Logger()
     factory: ConnectionsOfPort
 
-    def __init__(self, typed_sends: bool = True) -> None:
-        self._receiver = RemotingReceiver(typed_sends=typed_sends)
+    def __init__(self, typed_sends: bool = True, signed_sends: bool = False) -> None:
+        self._receiver = RemotingReceiver(
+            typed_sends=typed_sends, signed_sends=signed_sends, take_sends=take_sends
+        )
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False
@@ -247,7 +250,7 @@ class RemotingConnection(Protocol):
         """Close at once, and tell the log why."""
         self.open = False
         self.factory.rejected_total += 1
-        self._log.warn("closing {peer}: {reason}", peer=self.peer, reason=reason)
+        self._log.warn("closing {peer}: {reason}", event="connection.closed", peer=self.peer, reason=reason)
         cast(ITCPTransport, self.transport).abortConnection()
 
     def _dispatch(self, commands: list[RemotingCommand]) -> None:

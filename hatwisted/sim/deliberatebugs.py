@@ -24,6 +24,7 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
+from hatwisted.kernel import AppendRun
 from hatwisted.sim.limitbugs import LIMIT_BUGS
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
@@ -37,7 +38,7 @@ from hatwisted.store.lifecycle import logages, recovery
 from hatwisted.store.lifecycle.recovery import RecoveryOptions, RecoveryReport, StoreParts
 from hatwisted.store.lifecycle.storelock import AbortFile, StoreLock
 from hatwisted.store.log import flush
-from hatwisted.store.log.commitlog import AppendRun, CommitLog
+from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.flush import GroupCommitFlush
 from hatwisted.store.log.put import Put, PutStatus
@@ -117,15 +118,15 @@ def _recover_without_crc(parts: StoreParts, options: RecoveryOptions, **named: A
     return _recover(parts, replace(options, check_crc=False), **named)
 
 
-def _late_as_ok(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
-    _follow(acks, wait, puts, deadline, PutStatus.PUT_OK, report)
+def _late_as_ok(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
+    _follow(acks, line._replace(late=PutStatus.PUT_OK), puts, begun, report)
 
 
-def _all_by_first(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
+def _all_by_first(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
     def reached(offset: int) -> None:
-        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else late)
+        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else line.late)
 
-    wait(puts[0].end, puts[-1].end, deadline).addCallback(reached)
+    line.wait(puts[0].end, puts[-1].end, begun + line.limit).addCallback(reached)
 
 
 _follow = PutAcks._follow

@@ -158,15 +158,6 @@ class Group:
         ends = self.machines[self.master].service.parts.ha._links
         return any(end.transport.getPeer() == link.transport.getHost() for end in ends)
 
-    def diverged(self, span: range) -> bool:
-        """Do the logs really differ there, while only the slave takes the two for linked? The master is another
-        process then, which has come back without its tail, and the slave hasn't missed the old one yet."""
-        client = self.link()
-        if client is None or not client.agrees or self.linked():
-            return False
-        here, there = (self.store(name).log_bytes(span.start, span.stop) for name in HOSTS)
-        return here != there
-
     def equal_ends(self) -> bool:
         """Do the logs end at the same offset?"""
         return self.store("a").log_range()[1] == self.store("b").log_range()[1]

@@ -86,7 +86,12 @@ class GroupMember(Service):
         super().stopService()
         if self._again is not None:
             self._again.cancel()
-        return self._cluster.close()
+        closed: Deferred[None] = self._cluster.close()
+        return closed.addErrback(self._not_closed)
+
+    def _not_closed(self, failure: Failure) -> None:
+        if not self._muted:
+            failure.raiseException()
 
     def mute(self) -> None:
         """The process has been killed, or the run is over: whatever its coroutines do when they are collected

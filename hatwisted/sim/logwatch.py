@@ -3,7 +3,7 @@ a protocol, since all of them are ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from twisted.internet.error import ConnectionClosed
@@ -32,21 +32,17 @@ AUDIT = f"{LogAudit.__module__}.{LogAudit.__qualname__}"
 
 @implementer(ILogObserver)
 class LogWatch:
-    """Collects what is unexpected in `violations`. diverged: do the brokers' logs hold other messages in this
-    range?"""
+    """Collects what is unexpected in `violations`."""
 
-    def __init__(self, diverged: Callable[[range], bool] = lambda span: False) -> None:
+    def __init__(self) -> None:
         self.violations: list[Violation] = []
         self.differences: list[range] = []
-        """Bytes of the log in which a slave says that it differs from its master, though they haven't diverged."""
-        self._diverged = diverged
+        """Bytes of the log in which a slave says that it differs from its master."""
 
     def __call__(self, event: LogEvent) -> None:
         """See ILogObserver."""
         if event.get("log_namespace") == AUDIT and "begin" in event:
-            span = range(event["begin"], event["end"])
-            if not self._diverged(span):
-                self.differences.append(span)
+            self.differences.append(range(event["begin"], event["end"]))
         failure = event.get("log_failure")
         if isinstance(failure, Failure) and not failure.check(*EXPECTED):
             where = failure.getTraceback(elideFrameworkCode=True)

@@ -71,7 +71,8 @@ class ProcessClock:
         """So much time is gone at once, as after a sleep; what would have been due meanwhile is due now."""
         self.ahead += seconds
         for call in self.getDelayedCalls():
-            call.move(max(self._clock.seconds(), call.planned - seconds / self.speed))
+            if call.planned != self.paused_until:  # what is due waits for the pause's end
+                call.move(max(self._clock.seconds(), call.planned - seconds / self.speed))
 
     def pause(self, seconds: float) -> None:
         """It stands still for so long from now on, whatever it was to do before; 0: it goes on."""

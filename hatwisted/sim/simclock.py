@@ -176,7 +176,9 @@ class SimClock:
 
     def getDelayedCalls(self) -> Sequence[SimCall]:
         """See IReactorTime: in the order of the times they were set for."""
-        return list({id(call): call for _, _, call in sorted(self._heap) if call.active()}.values())
+        # What was moved is still in the heap for the time that it had before.
+        pending = (call for when, _, call in sorted(self._heap) if call.active() and when == call.planned)
+        return list({id(call): call for call in pending}.values())
 
     def run_until(self, time: float, stop: Callable[[], bool] | None = None) -> None:
         """Let everything happen that is due by then, or until `stop` says so, asked after each call."""

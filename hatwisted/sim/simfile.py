@@ -101,6 +101,11 @@ class SimFile:
         self._disk.meet("pread", self.path)
         return bytes(self._inode.data[offset : offset + size])
 
+    def data_from(self, offset: int) -> int:
+        """See IFile."""
+        self._disk.meet("pread", self.path)
+        return offset
+
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
         """See IFile."""
         self._check_writable()

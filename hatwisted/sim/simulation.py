@@ -97,7 +97,7 @@ class Simulation:
             LoadEvents(self._sent, self._answered),
         )
 
-        self._watch = LogWatch(self.group.diverged)
+        self._watch = LogWatch()
         self._deferreds = DeferredWatch()
         self._limits = TightLimits(self.violations)
         self._deaths = 0

@@ -57,6 +57,10 @@ class IFile(Interface):
         """Write all buffers one after the other at `offset`; returns the byte count. Partial writes are
         finished here; an OSError leaves undefined bytes in [offset, offset + total) and nothing elsewhere."""
 
+    def data_from(offset: int) -> int:
+        """The first place from `offset` on that may have been written; the file's end if there's none. What is
+        passed over reads as zeros. A disk that can't tell returns `offset`."""
+
     def reserve(size: int) -> None:
         """Make the file `size` bytes long with its blocks allocated (ENOSPC now, not later). May block."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -23,6 +23,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python import usage
 
+from hatwisted.assembly.orders import Orders
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
@@ -32,6 +33,8 @@ from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
+from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
+from hatwisted.tap.signals import Signals
 from hatwisted.wire.printable import printable
 
 log = Logger()
@@ -47,7 +50,10 @@ class ServerOptions(usage.Options):
     """What all three subcommands take."""
 
     optParameters: ClassVar[list[list[Any]]] = [
-        ["conf", "c", None, "RocketMQ properties file; without one, RocketMQ's defaults apply."]
+        ["conf", "c", None, "RocketMQ properties file; without one, RocketMQ's defaults apply."],
+        ["log-rotate", None, DAILY, "When a log file begins anew: daily, never, or at a size such as 64m."],
+        ["log-keep", None, str(KEPT_FILES), "Former log files that are kept."],
+        ["log-format", None, "text", "text, or json: one object a line."],
     ]
     optFlags: ClassVar[list[list[Any]]] = [
         ["print-config", "p", "Print the effective configuration and exit."],
@@ -57,6 +63,15 @@ class ServerOptions(usage.Options):
     def __init__(self) -> None:
         super().__init__()
         self.overrides: list[str] = []
+
+    def postOptions(self) -> None:
+        """Have twistd use our log, unless it was given another."""
+        self.log_plan = LogPlan(self["log-rotate"], self["log-keep"], self["log-format"])
+        twistd = self.parent
+        if twistd is not None and not twistd.get("logger") and not twistd.get("syslog"):
+            twistd["logger"] = process_log.use(
+                self.log_plan, twistd.get("logfile"), daemon=not twistd.get("nodaemon")
+            )
 
     def opt_set(self, assignment: str) -> None:
         """key=value: overrides a key of the file; may be repeated."""
@@ -97,6 +112,7 @@ def make_service(
     with _explained(program):
         loaded = load(options["conf"], options.overrides, os.environ)
         if options["print-config"]:
+            terminal.warn(loaded.warnings)
             sys.stdout.write(effective_text(loaded))
             raise SystemExit(0)
         open_because = missing_protection(loaded)
@@ -105,13 +121,18 @@ def make_service(
         for warning in [*loaded.warnings, *open_because]:
             # Not `warning=`: Twisted takes that key for a Python warning.
             log.warn("{line}", line=warning)
+        if not _log_is_shown(options):
+            terminal.warn([*loaded.warnings, *open_because])
         # Not at the top: importing it installs the default reactor, and twistd may have been asked for
         # another.
         from twisted.internet import reactor
 
         with _placed(loaded.source):
             parts = real_parts(reactor, _umask(options))
-            service = StartupService(build(loaded.config, parts), terminal, parts.steady_time)
+            signals = Signals(
+                reactor, Rereading(options, load, loaded.config, parts.orders).again, parts.orders.hasten
+            )
+            service = StartupService(build(loaded.config, parts), terminal, signals, parts.steady_time)
         log.info(
             "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
             descriptors=parts.descriptors,
@@ -127,18 +148,28 @@ def _umask(options: ServerOptions) -> int:
     return PRIVATE if given is None else int(given)
 
 
+def _log_is_shown(options: ServerOptions) -> bool:
+    """Does the log go where the operator looks? Then a warning is there already."""
+    twistd = options.parent
+    return bool(twistd is not None and twistd["nodaemon"] and twistd["logfile"] in (None, "", "-"))
+
+
 class StartupService(MultiService):
     """Runs the server's services. A failure to start them is logged, and shown on the terminal, which a daemon has
     left by then.
 
     - service: all of them
     - terminal: of the operator who starts it
+    - signals: that it takes while it runs
     - time: runs as long as they do, and keeps their clock steady; None: there is none
     """
 
-    def __init__(self, service: IService, terminal: Terminal, time: IService | None) -> None:
+    def __init__(
+        self, service: IService, terminal: Terminal, signals: Signals, time: IService | None
+    ) -> None:
         super().__init__()
         self._terminal = terminal
+        self._signals = signals
         if time is not None:
             time.setServiceParent(self)
         service.setServiceParent(self)
@@ -151,6 +182,49 @@ class StartupService(MultiService):
         with self._terminal.reported():
             super().startService()
         self._terminal.started()
+        self._signals.start()
+
+    def stopService(self) -> Any:
+        self._signals.stop()
+        return super().stopService()
+
+
+class Rereading:
+    """Reads the configuration again, as at the start, and opens the log file again.
+
+    - options: of the command line
+    - load: gives the configuration
+    - config: what it gave at the start
+    - orders: whom to tell
+    """
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        load: Callable[[str | None, list[str], Mapping[str, str]], Loaded[C]],
+        config: C,
+        orders: Orders,
+    ) -> None:
+        self._options = options
+        self._load = load
+        self._config = config
+        self._orders = orders
+
+    def again(self) -> None:
+        """Once more. What can't be used changes nothing, and the log says why."""
+        self._options.log_plan.reopen()
+        try:
+            loaded = self._load(self._options["conf"], self._options.overrides, os.environ)
+        except EXPECTED as error:
+            log.error(
+                "configuration not read again: {error}; what was in effect stays so",
+                event="config.refused", error=one_line(error),
+            )  # fmt: skip
+            return
+        for warning in loaded.warnings:
+            log.warn("{line}", line=warning)
+        before, self._config = self._config, loaded.config
+        self._orders.reread(before, loaded.config)
 
 
 class Terminal:
@@ -167,6 +241,11 @@ class Terminal:
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
         self._warning: str | None = None
+
+    def warn(self, lines: Iterable[str]) -> None:
+        """Show these now, before the fork; the log has them, too, if there is one."""
+        for line in lines:
+            self._stream.write(f"{self._program}: warning: {printable(line)}\n")
 
     def warn_once_started(self, line: str | None) -> None:
         """What the log and the operator are told once the server runs; None: nothing."""
@@ -193,7 +272,7 @@ class Terminal:
         try:
             yield
         except EXPECTED as error:
-            log.critical("can't start: {error}", error=one_line(error))
+            log.critical("can't start: {error}", event="server.failed", error=one_line(error))
             if self._descriptor is not None and os.getpid() != self._pid:
                 self._write(one_line(error))
             raise

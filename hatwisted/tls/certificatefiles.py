@@ -69,6 +69,11 @@ class CertificateFiles:
         return self._now.material
 
     @property
+    def path(self) -> str:
+        """Of the certificate that is shown; empty without one."""
+        return self._files.certificate or ""
+
+    @property
     def expires(self) -> float:
         """Seconds since the epoch until which the certificate that is shown is valid; infinite without one."""
         identity = self._now.material.identity
@@ -111,7 +116,11 @@ class CertificateFiles:
     def _found(self, read: _Read | None) -> None:
         self._last_error = ""
         if read is not None:
-            self._log.info("certificates read again: {paths}", paths=", ".join(self._files.paths))
+            self._log.info(
+                "certificates read again: {paths}",
+                event="certificates.reread",
+                paths=", ".join(self._files.paths),
+            )
             self._take(read)
         self._warn()
 
@@ -120,7 +129,11 @@ class CertificateFiles:
         error = failure.getErrorMessage()
         if error != self._last_error:
             self._last_error = error
-            self._log.error("{error}; the certificates stay as they were until that is fixed", error=error)
+            self._log.error(
+                "{error}; the certificates stay as they were until that is fixed",
+                event="certificates.refused",
+                error=error,
+            )
         self._warn()
 
     def _take(self, read: _Read) -> None:
@@ -136,7 +149,12 @@ class CertificateFiles:
         self._warned_at = now
         path = self._files.certificate
         if left > 0:
-            self._log.warn("{path}: the certificate expires in {days:.0f} days", path=path, days=left / DAY)
+            self._log.warn(
+                "{path}: the certificate expires in {days:.0f} days",
+                event="certificates.expiring",
+                path=path,
+                days=left / DAY,
+            )
         else:
             self._log.error("{path}: the certificate has expired; clients that check it are gone", path=path)
 

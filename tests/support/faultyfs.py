@@ -119,6 +119,10 @@ class FaultyFile:
         self._fs.meet("pread", self._path, size)
         return self._inner.pread(size, offset)
 
+    def data_from(self, offset: int) -> int:
+        self._fs.meet("pread", self._path)
+        return self._inner.data_from(offset)
+
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
         fault = self._fs.meet("pwrite", self._path, sum(map(len, buffers)), may_tear=True)
         if fault is None:

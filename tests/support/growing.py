@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
+
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.record import make_record
@@ -42,11 +44,13 @@ class GrowingStore:
         """Where the log ends."""
         return self._log.end
 
-    def append(self, count: int) -> None:
-        """So many records more."""
+    def append(self, count: int, born_timestamp: int | None = None) -> None:
+        """So many records more. born_timestamp: ms, if it's another one than usual."""
         begin = self._log.end
         for _ in range(count):
-            self._log.place(self._record(len(self._log.records)))
+            record = self._record(len(self._log.records))
+            born = record.born_timestamp if born_timestamp is None else born_timestamp
+            self._log.place(msgspec.structs.replace(record, born_timestamp=born))
         while begin < self._log.end:
             data = bytes(self._log.data[begin : begin + FILE_SIZE - begin % FILE_SIZE])
             with self._file(begin).open("r+b") as file:

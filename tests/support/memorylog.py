@@ -55,6 +55,10 @@ class MemoryLog:
         room = min(limit, self.file_size - offset % self.file_size)
         return bytes(self._bytes[offset - self.min_offset :][:room])
 
+    def data_from(self, offset: int) -> int:
+        """See LogBytes."""
+        return offset
+
     def last_record_start(self) -> int:
         """See IReplicatedLog."""
         if self.read_error is not None:

@@ -7,7 +7,7 @@ ignored by Java clients and read by ours.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService
@@ -17,13 +17,26 @@ from hatwisted.wire import fastjson
 from hatwisted.wire.remoting import RemotingCommand
 
 
+class MasterSeen(NamedTuple):
+    """What a slave knows of its master's log, by the master's last word; 0 if it hasn't said.
+
+    flushed: how far it's on its disk; end: where it ends
+    """
+
+    flushed: Callable[[], int] = lambda: 0
+    end: Callable[[], int] = lambda: 0
+
+
+UNSEEN = MasterSeen()
+
+
 class HAStatusProcessor:
     """Answers 907.
 
     - log: this broker's
     - master: its accept side
     - slave: its dialling side, on a slave
-    - master_flushed: on a slave, how far the master's log is on its disk by its last word; 0 if it hasn't said
+    - seen: on a slave, what it knows of its master's log
     """
 
     def __init__(
@@ -31,12 +44,12 @@ class HAStatusProcessor:
         log: CommitLog,
         master: HAService,
         slave: HAClientService | None,
-        master_flushed: Callable[[], int] = lambda: 0,
+        seen: MasterSeen = UNSEEN,
     ) -> None:
         self._log = log
         self._master = master
         self._slave = slave
-        self._master_flushed = master_flushed
+        self._seen = seen
 
     def status(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """The answer."""
@@ -45,9 +58,16 @@ class HAStatusProcessor:
             "haConnectionInfo": self._connections(),
             "inSyncSlaveNums": self._master.in_sync_count() - 1,
             "master": self._slave is None,
-            "masterCommitLogMaxOffset": self._log.max_offset if self._slave is None else 0,
+            "masterCommitLogMaxOffset": self._master_end(self._slave),
         }
         return response(request, body=fastjson.dumps_compact(body))
+
+    def _master_end(self, slave: HAClientService | None) -> int:
+        """What has come over the link is more recent than the master's last word about it."""
+        if slave is None:
+            return self._log.max_offset
+        told = self._seen.end()
+        return max(told, self._log.max_offset) if told and slave.agrees else told
 
     def _client(self) -> dict[str, Any]:
         if self._slave is None:
@@ -57,7 +77,7 @@ class HAStatusProcessor:
             "lastReadTimestamp": int(status.last_read * 1000),
             "lastWriteTimestamp": int(status.last_write * 1000),
             "masterAddr": status.master_address or "",
-            "masterFlushOffset": self._master_flushed(),
+            "masterFlushOffset": self._seen.flushed(),
             "maxOffset": self._log.max_offset,
             "problem": status.problem,
             "state": status.state,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted import __version__
 from hatwisted.store.interfaces import LocalTime
 from hatwisted.store.log.put import PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -117,6 +118,7 @@ class RuntimeInfo:
             "brokerVersion": str(V4_9_7),
             "brokerVersionDesc": "V4_9_7",
             "brokerActive": "true",
+            "hatwistedVersion": __version__,
             "bootTimestamp": str(int(self._started * 1000)),
             "runtime": _duration(self._clock.seconds() - self._started),
         }

@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
+from hatwisted import __version__
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.audittrail import State
 from hatwisted.acl.entrance import Entrance
@@ -71,6 +72,7 @@ class NodeParts:
     - port_options: from where they may come; connections: how many may be there
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
+    - expiries: of certificates, path -> seconds since the epoch
     - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
@@ -102,6 +104,7 @@ class NodeParts:
     port_options: PortOptions
     connections: ConnectionBudget
     ports: Sequence[ServedPort]
+    expiries: Callable[[], Mapping[str, float]]
     link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -131,16 +134,20 @@ class BrokerNode(Service):
 
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        # A signature is of all fields of a send, of which a typed one keeps only those that a send needs.
-        typed = not parts.entrance.asks_for_accounts
+        signed = parts.entrance.asks_for_accounts
         self._factories = [
-            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options, parts.connections)
+            RemotingServerFactory(
+                ProcessorTable(), parts.clock, True, parts.port_options, parts.connections, signed
+            )
             for _ in parts.ports
         ]
         self.take_role(services)
         self._stops: list[Callable[[], object]] = []
         """How to end what has been started, in the order of the start."""
         self._progress_due = 0.0
+        self.recovered: RecoveryReport | None = None
+        """What the start has found; None before it."""
+        self.recovery_seconds = 0.0
 
     def take_role(self, services: RoleServices) -> None:
         """Answer as this role does, from the next request on. While the node runs, the services of the
@@ -157,8 +164,10 @@ class BrokerNode(Service):
         """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
         super().startService()
         parts = self.parts
-        self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
+        begun = parts.clock.seconds()
+        self._progress_due = begun + PROGRESS_INTERVAL
         report = parts.store.load(self._progress, same_boot=parts.last_run.same_boot)
+        self.recovered, self.recovery_seconds = report, parts.clock.seconds() - begun
         self._log_loaded(report)
         parts.last_run.compare(report)
         self._stops += (parts.store.stop, self._log_ended, parts.client.close)
@@ -178,6 +187,21 @@ class BrokerNode(Service):
         self._start(self.services.start, lambda: self.services.stop())
         self._start(parts.registration.start, parts.registration.stop)
         self._stops.append(lambda: self.services.stop_taking())
+        self._log_ready()
+
+    def _log_ready(self) -> None:
+        parts = self.parts
+        identity, config = parts.identity, parts.config.config
+        self._logger.info(
+            "ready: hatwisted {version}, {role} {id} of {name} in {cluster}, serves clients at {address}",
+            event="broker.ready",
+            version=__version__,
+            role=config.broker_role.value,
+            id=config.broker_id,
+            name=identity.name,
+            cluster=identity.cluster,
+            address=identity.address,
+        )
 
     def _start(self, start: Callable[[], object], stop: Callable[[], object]) -> None:
         start()
@@ -188,6 +212,7 @@ class BrokerNode(Service):
         self._logger.info(
             "store {root} loaded after {exit}: the log runs from {begin} to {end}; {records} records checked, "
             "{torn} bytes of torn tail cut, {dispatched} bytes dispatched",
+            event="store.loaded",
             root=store.root,
             exit="an unclean exit" if report.unclean else "a clean exit, or none",
             begin=store.log.min_offset,
@@ -201,12 +226,27 @@ class BrokerNode(Service):
         now = self.parts.clock.seconds()
         if now >= self._progress_due:
             self._progress_due = now + PROGRESS_INTERVAL
-            self._logger.info("recovering: {done} of {total} MiB", done=done >> 20, total=total >> 20)
+            self._logger.info(
+                "recovering: {done} of {total} MiB",
+                event="store.recovering",
+                done=done >> 20,
+                total=total >> 20,
+            )
 
     # -- stop ------------------------------------------------------------------------------------------------
 
     def _log_ended(self) -> None:
         self.parts.last_run.stop(self.parts.store.log.max_offset)
+
+    @property
+    def connections(self) -> int:
+        """Clients that are connected."""
+        return sum(len(factory.connections) for factory in self._factories)
+
+    @property
+    def refused_connections(self) -> int:
+        """Clients that weren't let in, for any reason."""
+        return sum(factory.rejected_total for factory in self._factories)
 
     @inlineCallbacks
     def stopService(self) -> Any:

@@ -3,8 +3,9 @@
 A round goes over all that both hold; `haAuditRate` bytes a second are read on either side, and some hundred
 sent. What differs is logged with its exact place, and in the runtime info (28). Nothing is repaired by
 itself: the disk that changed these bytes is an operator's business first. Logs are compared only while the
-link stands, because then the end of ours is known to be the master's; a master that knows no such request
-(RocketMQ's) is asked once an hour.
+link stands, because then the end of ours is known to be the master's, and a difference counts once the link has
+brought something after it, as in `tablehold`: who answered may be back without its tail, and the link not know it.
+A master that knows no such request (RocketMQ's) is asked once an hour.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -34,6 +36,8 @@ MOST_TOLD: Final = 10
 """Differing ranges of one round that are logged one by one."""
 STEP: Final = 1.0
 """Seconds' worth of bytes compared at once."""
+HEAR: Final = 0.5
+"""Seconds between two looks whether the link has brought something."""
 
 _VERDICTS: Final = {
     Rotten.MASTER: "the master's copy is rotten",
@@ -50,6 +54,7 @@ class LogAudit:
     - logs: ours and the master's
     - master_log: says what the master holds
     - linked: is the end of our log known to be the master's?
+    - heard: bytes that the link has brought
     - rate: bytes a second at present; 0: none
     """
 
@@ -61,12 +66,14 @@ class LogAudit:
         logs: ComparedLogs,
         master_log: IMasterLog,
         linked: Callable[[], bool],
+        heard: Callable[[], int],
         rate: Callable[[], int],
     ) -> None:
         self._clock = clock
         self._logs = logs
         self._master_log = master_log
         self._linked = linked
+        self._heard = heard
         self._rate = rate
         self._round: LogRange | None = None
         """What of the present round is still to be compared."""
@@ -119,8 +126,8 @@ class LogAudit:
         begin, end = self._round
         span = LogRange(begin, min(end, begin + SPAN, begin + max(1, int(rate * STEP))))
         found = await differing_ranges(self._logs, span) if begin < end else []
-        if found and not self._linked():
-            # A master that came back without its tail may have put other messages there; if so, the link says it.
+        if found and not await self._links_master():
+            # What it has put where its tail was are other messages; if so, the next link says it.
             self._round = None
             return ROUND_PAUSE
         await self._count(found)
@@ -129,6 +136,13 @@ class LogAudit:
             return (span.end - begin) / rate
         self._end_round()
         return ROUND_PAUSE
+
+    async def _links_master(self) -> bool:
+        """Does the link lead to who has just answered? Then it will bring something, if only a heartbeat."""
+        before = self._heard()
+        while self._linked() and self._heard() == before:
+            await deferLater(self._clock, HEAR)
+        return self._linked()
 
     async def _whole(self) -> LogRange:
         first, end = await self._master_log.bounds()
@@ -151,6 +165,7 @@ class LogAudit:
         )
         self._log.warn(
             "our log and the master's differ in bytes {begin} to {end}: {what}",
+            event="audit.differs",
             begin=found.begin,
             end=found.end,
             what=what or "no record, padding at a file's end",

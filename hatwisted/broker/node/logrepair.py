@@ -85,6 +85,7 @@ class LogRepair:
                 kept = await self._logs.ranges.run(span, work)
                 self._log.warn(
                     "rotten bytes {begin} to {end} of the log replaced by the master's; kept in {kept}",
+                    event="audit.repaired",
                     begin=span.begin,
                     end=span.end,
                     kept=kept,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from hatwisted.config.javaproperties import parse_properties
 from hatwisted.ha.interfaces import IMasterLog
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire import fastjson
@@ -25,6 +26,16 @@ class MasterLog:
         self._client = client
         self._address = address
 
+    def runtime(self) -> Deferred[Mapping[str, str]]:
+        """The master's runtime info; may fail."""
+        info = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+        return self._client.ask(self._address(), info, TIMEOUT).addCallback(_runtime_table)
+
+    def config(self) -> Deferred[Mapping[str, str]]:
+        """The master's configuration; may fail: with accounts, only administrators are told."""
+        asked = RemotingCommand(RequestCode.GET_BROKER_CONFIG)
+        return self._client.ask(self._address(), asked, TIMEOUT).addCallback(_properties)
+
     def bounds(self) -> Deferred[tuple[int, int]]:
         """Its first offset and its end, from the master's runtime info; may fail."""
         info = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
@@ -35,3 +46,12 @@ def log_bounds(answer: RemotingCommand) -> tuple[int, int]:
     """First offset and end of the log of a broker that answers GET_BROKER_RUNTIME_INFO."""
     table = fastjson.loads(answer.body)["table"]
     return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+
+
+def _runtime_table(answer: RemotingCommand) -> Mapping[str, str]:
+    table: Mapping[str, str] = fastjson.loads(answer.body)["table"]
+    return table
+
+
+def _properties(answer: RemotingCommand) -> Mapping[str, str]:
+    return {entry.key: entry.value for entry in parse_properties(answer.body, "the master's answer")}

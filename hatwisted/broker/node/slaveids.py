@@ -52,6 +52,7 @@ class SlaveIds:
             self._log.warn(
                 "{count} slaves of this master have brokerId {id}: {alike}; give each an id of its own, or "
                 "readers find one of them at a time",
+                event="slave.ids",
                 count=len(alike),
                 id=broker_id,
                 alike=", ".join(sorted(alike)),

@@ -6,8 +6,9 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from hatwisted.broker.admin.hastatus import HAStatusProcessor
+from hatwisted.broker.admin.hastatus import HAStatusProcessor, MasterSeen
 from hatwisted.broker.node.brokernode import NodeParts
+from hatwisted.broker.node.copyreport import CopyReport
 from hatwisted.broker.node.logaudit import LogAudit
 from hatwisted.broker.node.logrepair import LogRepair
 from hatwisted.broker.node.queuenumbers import QueueNumbers
@@ -44,6 +45,7 @@ class SlaveRole:
     - sync: how its tables are asked for
     - audit: compares its log with the master's
     - repair: and overwrites what is rotten
+    - report: how far the copy has come
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class SlaveRole:
         sync: SyncOptions,
         audit: LogAudit,
         repair: LogRepair,
+        report: CopyReport,
     ) -> None:
         self._runtime = node.runtime
         self._audit = audit
+        self._report = report
         self._store = node.store
         self._registration = node.registration
         self._master = node.master
@@ -65,7 +69,9 @@ class SlaveRole:
         client, clock, store = node.client, node.clock, node.store
 
         def make_hold() -> TableHold:
-            return TableHold(clock, store.log, store.flusher.flush_now, lambda: ha_client.agrees)
+            return TableHold(
+                clock, store.log, store.flusher.flush_now, lambda: ha_client.agrees, lambda: ha_client.heard
+            )
 
         self.synchronizer = SlaveSynchronizer(
             client, clock, node.tables, sync, make_hold(), lambda: logs_agree(ha_client)
@@ -81,7 +87,10 @@ class SlaveRole:
         self.processors.register(RequestCode.END_TRANSACTION, refuse_end_transaction)
         repair.register_on(self.processors)
         status = HAStatusProcessor(
-            node.store.log, node.ha, ha_client, lambda: self.synchronizer.master_flush_offset
+            node.store.log,
+            node.ha,
+            ha_client,
+            MasterSeen(lambda: self.synchronizer.master_flush_offset, lambda: report.master_end),
         )
         self.processors.register(RequestCode.GET_BROKER_HA_STATUS, status.status)
 
@@ -98,6 +107,7 @@ class SlaveRole:
         self._look.start(MASTER_LOOK)
         self._runtime.add_source(self._audit.figures)
         self._audit.start()
+        self._report.start()
 
     def _look_for_master(self) -> None:
         if self._master.registered is None:
@@ -115,6 +125,7 @@ class SlaveRole:
         self._numbers.stop()
         self._look.stop()
         self._audit.stop()
+        self._report.stop()
         self._runtime.remove_source(self._audit.figures)
 
     def stop(self) -> Deferred[Any]:

@@ -7,6 +7,11 @@ half whose commit lies there alone. So whatever the master answered is held unti
 where the master's log ended after that answer; every message that it rests on lies below. And only a log that is
 known to be the master's counts: one with a tail of its own may be as long without one of those messages.
 
+A link says that only as long as its master lives, and a slave doesn't see a master lose its power. It may be back
+within seconds without its tail, and number other messages as the lost ones were: its progress, taken over a link
+to the process before, would pass by messages that only the slave has. So something must come over the link after
+the answer, be it a heartbeat: then who answered is who the link leads to.
+
 Rejected: cutting each figure down to what our queues hold. What a figure rests on lies in other queues: delivered
 copies, ops.
 """
@@ -33,15 +38,24 @@ class TableHold:
     - log: a slave's
     - flush_now: syncs it
     - agrees: is it known to be a prefix of the master's?
+    - heard: bytes that the link has brought
     """
 
     def __init__(
-        self, clock: IReactorTime, log: IReplicatedLog, flush_now: FlushNow, agrees: Callable[[], bool]
+        self,
+        clock: IReactorTime,
+        log: IReplicatedLog,
+        flush_now: FlushNow,
+        agrees: Callable[[], bool],
+        heard: Callable[[], int],
     ) -> None:
         self._log = log
         self.agrees = agrees
+        self._heard = heard
         self._flush_now = flush_now
         self._end = 0
+        self._had_heard = 0
+        """When the wait began."""
         self._waiting: Deferred[None] | None = None
         self._timer = GuardedTimer(
             clock, "waiting for the log that the master's tables refer to", self._look, HOLD_LOOK
@@ -53,10 +67,10 @@ class TableHold:
         return self._waiting is not None
 
     def wait(self, end: int) -> Deferred[None]:
-        """Fires once the log agrees and is on its disk up to `end`, at once if it is; never if it is dropped.
-        One wait at a time."""
+        """Fires once the log agrees, by what the link brings from now on, and is on its disk up to `end`; never
+        if it is dropped. One wait at a time."""
         assert self._waiting is None
-        self._end = end
+        self._end, self._had_heard = end, self._heard()
         waiting: Deferred[None] = Deferred()
         self._waiting = waiting
         self._look()
@@ -68,7 +82,7 @@ class TableHold:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if not self.agrees():
+        if not self.agrees() or self._heard() == self._had_heard:
             self._timer.set(HOLD_LOOK)
         elif self._log.flushed_offset >= self._end:
             self._reached()

@@ -46,6 +46,7 @@ class MissingCopies:
         self._log.error(
             "put answered {status}, {reason}: topic {topic}, tags {tags}, commit log offset {offset}, "
             "client {client}{more}",
+            event="put.unreplicated",
             status=status.value,
             reason=reason,
             topic=put.topic,

@@ -7,7 +7,6 @@ what the log and PutAcks refuse is ours, and has other codes.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,6 +17,7 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
+from hatwisted.kernel import SendAnswers, message_ids
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -26,7 +26,6 @@ from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import (
     RemotingCommand,
     encode_command,
-    encode_send_response,
     send_response_fields,
 )
 from hatwisted.wire.requestheader import BadRequestField
@@ -55,6 +54,7 @@ class SendProcessor:
         self._store = store
         self._acks = acks
         self._host_hex = identity.store_host.hex().upper()
+        self._usual = SendAnswers(self._host_hex, Put, PutStatus.PUT_OK)
         self._admission = Admission(store, tables, identity.cluster, state)
         self._state = state
 
@@ -65,7 +65,15 @@ class SendProcessor:
         to_put = self._admission.put
         refusal = self._refusal()
         no_waiting = self._acks.refusal()
-        for request in requests:
+        usual = self._admission.usual if refusal is None and no_waiting is None else None
+        index = 0
+        while index < len(requests):
+            if usual is not None:
+                index = usual.take(requests, index, known, connection.host_bytes, puts)
+                if index == len(requests):
+                    break
+            request = requests[index]
+            index += 1
             try:
                 if refusal is not None:
                     raise refusal
@@ -98,36 +106,34 @@ class SendProcessor:
     def _answer(self, connection: RemotingConnection, puts: Sequence[Put[RemotingCommand]]) -> None:
         answers: list[bytes] = []
         self._store.stats.count_puts(puts)
-        for put in puts:
-            request = put.token
-            status = put.status
-            assert status is not None
-            if request.flag & FLAG_ONEWAY:
-                continue
-            if status is PutStatus.PUT_OK and not request.binary:
-                answers.append(
-                    encode_send_response(
-                        request.opaque, put.answer_queue_id, put.queue_offset, self._ids(put)
-                    )
-                )
-                continue
-            code = response_code(status)
-            if status in STORED:
-                ext = send_response_fields(put.answer_queue_id, put.queue_offset, self._ids(put))
-                remark = None if status is PutStatus.PUT_OK else status.value
-                answers.append(encode_command(response(request, code, remark, ext)))
-            else:
-                connection.reply(request, response(request, code, put.reason or status.value))
+        index = 0
+        while index < len(puts):
+            usual, index = self._usual.encode(puts, index)
+            if usual:
+                answers.append(usual)
+            if index < len(puts):
+                unusual = self._other_answer(connection, puts[index])
+                if unusual:
+                    answers.append(unusual)
+                index += 1
         if answers:
             connection.send(b"".join(answers))
 
-    def _ids(self, put: Put) -> str:
-        """Offset message id; a batch answers those of all its messages."""
-        if len(put.record_offsets) == 1:
-            return f"{self._host_hex}{put.offset:016X}"
-        host, offsets = self._host_hex, put.record_offsets
-        digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
-        return host + f",{host}".join([digits[at : at + 16] for at in range(0, len(digits), 16)])
+    def _other_answer(self, connection: RemotingConnection, put: Put[RemotingCommand]) -> bytes:
+        """The answer to a put that isn't just stored, or is asked for in binary; b"" if it has been sent, or none
+        is wanted."""
+        request, status = put.token, put.status
+        assert status is not None
+        if request.flag & FLAG_ONEWAY:
+            return b""
+        code = response_code(status)
+        if status in STORED:
+            ids = message_ids(self._host_hex, put)
+            ext = send_response_fields(put.answer_queue_id, put.queue_offset, ids)
+            remark = None if status is PutStatus.PUT_OK else status.value
+            return encode_command(response(request, code, remark, ext))
+        connection.reply(request, response(request, code, put.reason or status.value))
+        return b""
 
 
 _NO_FIELDS: dict[str, str] = {}

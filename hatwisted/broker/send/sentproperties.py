@@ -7,9 +7,10 @@ out: parsing properties of every message would cost more than its append.
 
 from __future__ import annotations
 
+from hatwisted.kernel import decode_batch
 from hatwisted.store.log.put import Entry
 from hatwisted.wire import layout
-from hatwisted.wire.batch import BATCH_ENTRY_FIXED, decode_batch
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED
 from hatwisted.wire.properties import decode_properties
 
 _END = "\x02"
@@ -28,6 +29,11 @@ class SentProperties:
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._pair = f"{layout.PROPERTY_CLUSTER}\x01{cluster}"
+
+    @property
+    def pair(self) -> bytes:
+        """The property that every stored message has at its end."""
+        return self._pair.encode()
 
     def stored(self, text: str) -> tuple[bytes, bool]:
         """Those of a single message, and whether to wait."""

@@ -20,7 +20,7 @@ from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_options
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.optionvalues import Size, size_text
+from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
@@ -39,6 +39,7 @@ from hatwisted.wire.logrange import (
     span_fields,
 )
 from hatwisted.wire.printable import printable
+from hatwisted.wire.quantities import size_text
 
 if TYPE_CHECKING:
     from hatwisted.wire.remoting import RemotingCommand

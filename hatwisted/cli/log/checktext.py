@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hatwisted.cli.log.check import CheckReport, DamageReport, TailReport
 from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.log.repair import RepairPlan
-from hatwisted.cli.optionvalues import size_text
+from hatwisted.wire.quantities import size_text
 
 
 def report_lines(report: CheckReport) -> Iterator[str]:

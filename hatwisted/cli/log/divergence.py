@@ -11,12 +11,12 @@ from hatwisted.cli.log.compare import LogComparison, compare_logs, record_bounda
 from hatwisted.cli.log.logcommand import directory_argument, locked, print_result, reporting
 from hatwisted.cli.log.repair import RepairPlan, repair
 from hatwisted.cli.log.storesizes import StoreFolder
-from hatwisted.cli.optionvalues import size_text
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.lifecycle.sidefile import side_file
 from hatwisted.store.log.filequeue import FileQueue
+from hatwisted.wire.quantities import size_text
 
 
 @click.command("compare")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hatwisted.cli.optionvalues import size_text
+from hatwisted.wire.quantities import size_text
 
 SHOWN: Final = 10
 """Entries of a list that are shown; the rest is counted. All of them are in the JSON."""

@@ -41,6 +41,10 @@ class FileBytes:
         """Up to `size` bytes, fewer only at the file's end."""
         return read(self._file, offset - self._base, size)
 
+    def data_from(self, offset: int) -> int:
+        """See LogBytes; an object store has no holes."""
+        return offset
+
     def fill(self, offset: int, size: int) -> tuple[memoryview, int]:
         """The same in the buffer, after its prefix; valid until the next call."""
         if len(self._octets) - PREFIX < size:

@@ -130,6 +130,20 @@ def _note(files: Sequence[DataFile], application: str, number: int) -> dict[str,
     }
 
 
+def last_application(path: str) -> str | None:
+    """The application id of the landing that committed rows last, as far back as the table's history reaches."""
+    table, looked_at = open_table(path), 10
+    while True:
+        history = table.history(looked_at)
+        for entry in history:
+            note = entry.get(NOTE)
+            if isinstance(note, dict) and isinstance(note.get("application"), str):
+                return str(note["application"])
+        if len(history) < looked_at:
+            return None
+        looked_at *= 10
+
+
 @dataclass(frozen=True)
 class Landed:
     """What a stretch of a table's versions brought: sums over the commits of landings."""

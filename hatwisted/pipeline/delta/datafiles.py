@@ -162,7 +162,7 @@ class _OpenFile:
             self.log_bytes += pc.sum(rows.column("size")).as_py() or 0
         for item in rows.schema:
             if _has_range(item):
-                self._widen(item.name, pc.min_max(rows.column(item.name)).as_py())
+                self._widen(item.name, pc.min_max(_plain(rows.column(item.name))).as_py())
 
     def _widen(self, name: str, found: dict[str, Any]) -> None:
         if found["min"] is None:
@@ -187,9 +187,18 @@ class _OpenFile:
 
     def _stats(self) -> str:
         """Delta's per-file statistics, by which readers leave files out; `nullCount` only where it's known."""
-        low = {name: _stat(found[0]) for name, found in self._ranges.items()}
-        high = {name: _stat(found[1], up=True) for name, found in self._ranges.items()}
-        return json.dumps({"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": {}})
+        low, high = {}, {}
+        for name, (least, most) in self._ranges.items():
+            kind = self.schema.field(name).type
+            low[name], high[name] = _stat(least, kind), _stat(most, kind, up=True)
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": {name: value for name, value in low.items() if value is not None},
+                "maxValues": {name: value for name, value in high.items() if value is not None},
+                "nullCount": {},
+            }
+        )
 
 
 def _has_range(item: pa.Field) -> bool:
@@ -200,12 +209,28 @@ def _has_range(item: pa.Field) -> bool:
     return bool(number or item.name == "broker")
 
 
-def _stat(value: Any, *, up: bool = False) -> Any:
-    """A bound as Delta's log has it: times in whole milliseconds, an upper one rounded up."""
-    if isinstance(value, datetime):
-        value += timedelta(microseconds=-value.microsecond % 1000 if up else 0)
-        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
-    return value.isoformat() if isinstance(value, date) else value
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as microseconds and days as numbers: Python has none before the year 1 and after 9999, a log may."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return column.cast(pa.int32()) if pa.types.is_date(column.type) else column
+
+
+def _stat(value: Any, kind: pa.DataType, *, up: bool = False) -> Any:
+    """A bound as Delta's log has it; None where it has none: outside the years 1 to 9999.
+
+    - value: as in `_plain`
+    - kind: the column's type
+    - up: round to whole milliseconds upwards
+    """
+    try:
+        if pa.types.is_timestamp(kind):
+            milliseconds = -(-value // 1000) if up else value // 1000
+            time = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)
+            return time.isoformat(timespec="milliseconds") + "Z"
+        return (date(1970, 1, 1) + timedelta(value)).isoformat() if pa.types.is_date(kind) else value
+    except OverflowError:
+        return None
 
 
 def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

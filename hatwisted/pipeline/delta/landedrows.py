@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema, check_columns
 
 STORE_DATE: Final = "store_date"
+FIRST_TIME: Final = -62_135_596_800_000_000
+END_TIME: Final = 253_402_300_800_000_000
+"""From the year 1 to the year 10000, in microseconds since 1970."""
 LANDING_KEYS: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset"),
     *("size", "store_timestamp", "body_crc", "broker"),
@@ -34,5 +37,11 @@ def landed_schema(columns: Sequence[str] | None = None) -> pa.Schema:
 
 
 def with_store_date(messages: pa.RecordBatch) -> pa.RecordBatch:
-    """Messages and the day (UTC) that the broker stored them."""
-    return messages.append_column(STORE_DATE, pc.cast(messages.column("store_timestamp"), pa.date32()))
+    """Messages and the day (UTC) that the broker stored them; null outside the years 1 to 9999, for which tables
+    have no partitions."""
+    stored = messages.column("store_timestamp")
+    micros = stored.cast(pa.int64())
+    dated = pc.and_(pc.greater_equal(micros, FIRST_TIME), pc.less(micros, END_TIME))
+    return messages.append_column(
+        STORE_DATE, pc.if_else(dated, pc.cast(stored, pa.date32()), pa.scalar(None, pa.date32()))
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -25,12 +24,12 @@ COLUMNS: Final = ("broker", "physical_offset", "size", "store_timestamp", "body_
 
 @dataclass(frozen=True)
 class Tail:
-    """The record with a broker's highest physical offset in a table."""
+    """The record with a broker's highest physical offset in a table. store_timestamp: microseconds since 1970."""
 
     broker: str
     physical_offset: int
     size: int
-    store_timestamp: datetime | None
+    store_timestamp: int | None
     body_crc: int | None
 
     @property
@@ -46,6 +45,18 @@ def landed_tails(path: str, brokers: Iterable[str]) -> dict[str, Tail]:
     files = sorted((_bounds(action) for action in actions), key=lambda found: found.last, reverse=True)
     found = {broker: _tail(path, files, broker) for broker in brokers}
     return {broker: tail for broker, tail in found.items() if tail is not None}
+
+
+def plain_rows(rows: pa.Table) -> pa.Table:
+    """Rows with COLUMNS in types that everything takes: other writers have texts as views, and Python has no times
+    outside the years 1 to 9999."""
+    types = {"broker": pa.string(), "store_timestamp": pa.timestamp("us", "UTC")}
+    for number, field in enumerate(rows.schema):
+        if field.name in types:
+            column = rows.column(number).cast(types[field.name])
+            column = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+            rows = rows.set_column(number, field.name, column)
+    return rows
 
 
 def landed_queue_ends(path: str) -> dict[tuple[str, str, int], int]:
@@ -96,7 +107,7 @@ def _tail_of_file(file: Path, broker: str) -> Tail | None:
     there = set(pq.read_schema(file).names)
     if not {"broker", "physical_offset", "size"} <= there:
         return None
-    rows = pq.ParquetFile(file).read(columns=[name for name in COLUMNS if name in there])
+    rows = plain_rows(pq.ParquetFile(file).read(columns=[name for name in COLUMNS if name in there]))
     rows = rows.filter(pc.equal(rows.column("broker"), broker))
     if not rows.num_rows:
         return None

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hatwisted.pipeline.delta.landedrows import STORE_DATE, landed_names
+from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME, STORE_DATE, landed_names
 
 
 def store_date(store_timestamp: Column) -> Column:
-    """The day that the broker stored a message; in UTC, with a session in UTC."""
-    return F.to_date(store_timestamp).alias(STORE_DATE)
+    """The day that the broker stored a message; in UTC, with a session in UTC. Null as in `with_store_date`."""
+    micros = F.unix_micros(store_timestamp)
+    return F.when((micros >= FIRST_TIME) & (micros < END_TIME), F.to_date(store_timestamp)).alias(STORE_DATE)
 
 
 def landed(messages: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:

@@ -35,6 +35,10 @@ class LocalLog:
         fd = self._fd(base)
         return os.pread(fd, size, offset - base) if fd >= 0 else b""
 
+    def data_from(self, offset: int) -> int:
+        """See LogBytes."""
+        return offset
+
     def read_into(self, target: memoryview, offset: int) -> int:
         """Fill `target` with the bytes at `offset`; how many there were, fewer only at a file's end."""
         base = offset - offset % self.file_size

@@ -120,7 +120,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(start, datetime):
             return offset_at_time(store, start)
         if isinstance(start, dict):
-            return store.boundary_at_or_after(start.get(store.broker, store.min_offset))
+            given = start.get(store.broker, store.min_offset)
+            if 0 < given < store.min_offset:
+                self._lost(store, f"offsets {given} to {store.min_offset} were deleted before they were read")
+            return store.boundary_at_or_after(given)
         end = store.end()
         return end if start is OffsetBound.LATEST else store.min_offset
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
+
+import pyarrow as pa
 
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.logreader import read_split
@@ -83,20 +85,22 @@ def _around_time(store: LogStore, time: datetime, grain: int) -> tuple[int, int]
     By halving, as brokers look for times: store times ascend along the log but for a clock set back.
     """
     low, high = store.min_offset, store.end()
+    wanted = (time - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
     while low + grain < high:
         middle = (low + high) // 2
         stored = _time_at(store, store.boundary_at_or_after(middle))
-        if stored is None or stored >= time:
+        if stored is None or stored >= wanted:
             high = middle
         else:
             low = middle + 1
     return low, high
 
 
-def _time_at(store: LogStore, offset: int) -> datetime | None:
-    """When the record that starts at `offset` was stored; None at the log's end."""
+def _time_at(store: LogStore, offset: int) -> int | None:
+    """When the record that starts at `offset` was stored, in microseconds: Python has no time after the year 9999,
+    a log may. None at the log's end."""
     for split in store.splits(offset, offset + 1):
         for batch in read_split(replace(split, aligned=True), ("store_timestamp",), mode="skip-and-report"):
-            stored: datetime | None = batch.column(0)[0].as_py()
+            stored: int | None = batch.column(0).cast(pa.int64())[0].as_py()
             return stored
     return None

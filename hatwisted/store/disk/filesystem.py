@@ -101,6 +101,17 @@ class PosixFile:
         """See IFile."""
         return os.pread(self._fd, size, offset)
 
+    def data_from(self, offset: int) -> int:
+        """See IFile."""
+        try:
+            return os.lseek(self._fd, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return max(offset, os.fstat(self._fd).st_size)
+            if error.errno == errno.EINVAL:
+                return offset
+            raise
+
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
         """See IFile. Buffers are counted in bytes: a memoryview must have one-byte items."""
         total = sum(map(len, buffers))

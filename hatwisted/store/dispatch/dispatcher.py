@@ -24,12 +24,12 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.logcodec.fewscan import FEW
-from hatwisted.logcodec.kernel import DispatchColumns, Entry, decode_few, dispatch_columns, gather, walk
+from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
+from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
 from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
-from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop
+from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather, walk
 from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService

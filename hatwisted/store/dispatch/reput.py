@@ -106,6 +106,7 @@ class ReputService:
         self._prompt_counted = float("-inf")
         self._log_end = 0
         self._stopping: Deferred[bool] | None = None
+        self._hasty = False
         self._stop_limit: IDelayedCall | None = None
         self._on_stall = on_stall
         self.stalled_reason: str | None = None
@@ -125,7 +126,7 @@ class ReputService:
     def stop(self) -> Deferred[bool]:
         """Dispatch what is left, for at most `STOP_LIMIT`; fires with whether every whole record is in queues
         and index then. No append may follow."""
-        if not self._running or self.stalled_reason is not None or not self.behind_bytes:
+        if not self._running or self._hasty or self.stalled_reason is not None or not self.behind_bytes:
             self._halt()
             return succeed(not self.behind_bytes)
         self._stopping = Deferred()
@@ -133,6 +134,12 @@ class ReputService:
         if not self._timer.pending and not self._waiting_for_index:
             self._schedule(0)
         return self._stopping
+
+    def hasten(self) -> None:
+        """Leave what isn't dispatched at the stop to the next start."""
+        self._hasty = True
+        if self._stopping is not None:
+            self._finish_stop(False)
 
     def _finish_stop(self, complete: bool) -> None:
         stopping, self._stopping = self._stopping, None
@@ -217,7 +224,7 @@ class ReputService:
         if reason != self.stalled_reason:
             self.stalled_reason = reason
             say = self._log.warn if isinstance(error, StoreFull) else self._log.critical
-            say("dispatch waits: {reason}", reason=reason)
+            say("dispatch waits: {reason}", event="store.dispatch", reason=reason)
             if error is not None:
                 self._on_stall(error)
         if self._stopping is not None:

@@ -25,13 +25,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from hatwisted.logcodec.kernel import RecordEncoder
+from hatwisted.kernel import UNLIMITED, AppendRun, RunEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
 from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.lastrecord import last_record_start
 from hatwisted.store.log.put import Put, PutLimits, PutStatus
+from hatwisted.timing.histogram import Histogram
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -39,21 +40,6 @@ CLOCK_STEP = 3600 * 1000
 time would miss what comes in later than that."""
 
 QueueKey = tuple[str, int]
-
-_TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
-"""Bytes that a topic's field may have, with its length byte."""
-
-
-class AppendRun:
-    """Records encoded but not yet written; all in one file."""
-
-    __slots__ = ("at", "parts", "puts", "start")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.at = start
-        self.parts: list[bytes] = []
-        self.puts: list[Put] = []
 
 
 @implementer(IReplicatedLog)
@@ -81,7 +67,7 @@ class CommitLog:
     ) -> None:
         self._files = files
         self._clock = clock
-        self._encoder = RecordEncoder(store_host)
+        self._encoder = RunEncoder(store_host, Put)
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
@@ -98,6 +84,8 @@ class CommitLog:
         self.flushed_offset = self.max_offset
         self.last_store_timestamp = 0
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
+        self.append_times = Histogram()
+        """Seconds that puts took to be encoded and written, those of a read as one."""
         self.stopped_reason: str | None = None
         """Why nothing may be appended any more (a failed flush, files of another size), or None."""
 
@@ -187,28 +175,27 @@ class CommitLog:
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
-        run = AppendRun(self.max_offset)
-        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp, self._least_timestamp)
-        encoder, stopped = self._encoder, self.stopped_reason is not None
-        easy_size, file_end = self.limits.easy_size, self._files.capacity_end_of(run.at)
-        for put in puts:
-            topic_field = encoder.topic_field(put.topic)
-            size = encoder.size(put, topic_field)
-            if (stopped or size > easy_size or len(topic_field) not in _TOPIC_FIELD) and not self._admit(
-                put, size, len(topic_field) - 1
-            ):
+        run, begun = self._new_run(), self._clock.seconds()
+        timestamp = max(int(begun * 1000), self.last_store_timestamp, self._least_timestamp)
+        encode, queue_offsets = self._encoder.encode_run, self.queue_offsets
+        easy_size = self.limits.easy_size if self.stopped_reason is None else -1
+        index = 0
+        while (index := encode(puts, index, run, timestamp, queue_offsets, easy_size)) < len(puts):
+            put = puts[index]
+            index += 1
+            field = self._encoder.topic_field(put.topic)
+            size = self._encoder.size(put, field)
+            if not self._admit(put, size, len(field) - 1):
                 continue
-            if run.at + size + layout.BLANK_MIN_SIZE > file_end:
+            if run.at + size > run.room_end:
                 run, reason = self._roll(run)
                 if reason:
                     put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
                     continue
-                file_end = self._files.capacity_end_of(run.at)
-            encoder.encode(put, topic_field, run.parts, run.at, timestamp, self._take_queue_offsets(put))
-            run.at = put.end
-            run.puts.append(put)
+            encode((put,), 0, run, timestamp, queue_offsets, UNLIMITED)
         self._write_run(run)
         self.last_store_timestamp = timestamp
+        self.append_times.add(self._clock.seconds() - begun, len(puts))
         self._announce()
 
     def _admit(self, put: Put, size: int, topic_size: int) -> bool:
@@ -216,14 +203,10 @@ class CommitLog:
             return put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, self.stopped_reason)
         return self.limits.check(put, size, topic_size)
 
-    def _take_queue_offsets(self, put: Put) -> int:
-        """First queue offset of the put; -1 for prepared and rolled-back messages, which have none."""
-        if put.sys_flag & layout.SYS_UNQUEUED:
-            return -1
-        key = (put.topic, put.queue_id)
-        first = self.queue_offsets.get(key, 0)
-        self.queue_offsets[key] = first + len(put.entries)
-        return first
+    def _new_run(self) -> AppendRun:
+        """A run that begins at the log's end."""
+        start = self.max_offset
+        return AppendRun(start, self._files.capacity_end_of(start) - layout.BLANK_MIN_SIZE)
 
     def _write_run(self, run: AppendRun) -> str:
         """Write what was encoded; on an I/O error nothing of it counts, its puts are refused. Returns why, or
@@ -268,7 +251,10 @@ class CommitLog:
         if self._failed_at != self.max_offset:
             self._failed_at = self.max_offset
             self._log.error(
-                "{reason}; puts are refused, the log still ends at {end}", reason=reason, end=self.max_offset
+                "{reason}; puts are refused, the log still ends at {end}",
+                event="store.failed",
+                reason=reason,
+                end=self.max_offset,
             )
         if isinstance(error, StoreFull):
             self._on_full(reason)
@@ -296,7 +282,7 @@ class CommitLog:
         if room:
             run.parts += (struct.pack(">iI", room, layout.MAGIC_BLANK), bytes(room - layout.BLANK_MIN_SIZE))
         reason = self._write_run(run)
-        return AppendRun(self.max_offset), reason
+        return self._new_run(), reason
 
     # -- slave: append what the master sent ------------------------------------------------------------------
 

@@ -156,6 +156,15 @@ class FileQueue:
             raise LookupError(f"no file of {self.directory} holds offset {offset}")
         return self._open.get(path).pread(min(size, self.file_size - within), within)
 
+    def data_from(self, offset: int) -> int:
+        """The first place from `offset` on that may have been written, its file's end at most; what is passed over
+        reads as zeros. LookupError if no file holds `offset`."""
+        within = offset % self.file_size
+        path = self._paths.get(offset - within)
+        if path is None:
+            raise LookupError(f"no file of {self.directory} holds offset {offset}")
+        return offset - within + min(self._open.get(path).data_from(within), self.file_size)
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
         """Write all buffers one after another at `offset`, within one file; returns the byte count. Raises
         StoreFull or another OSError; the bytes of the range are undefined then."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hatwisted.logcodec.kernel import walk
 from hatwisted.logcodec.recordsearch import RecordSearch
+from hatwisted.logcodec.scan import walk
 from hatwisted.store.log.filequeue import FileQueue
 
 SEARCH_CHUNK = 1 << 20

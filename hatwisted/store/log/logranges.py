@@ -60,6 +60,10 @@ class OpenedLog:
         except FileNotFoundError:
             raise OutsideLog(offset, self.held.begin, self.held.end) from None
 
+    def data_from(self, offset: int) -> int:
+        """The log's own bytes were all written."""
+        return offset
+
     def path_of(self, offset: int) -> str:
         """The file that holds `offset`."""
         return join(self._directory, file_name(offset - offset % self.file_size))

@@ -160,6 +160,57 @@ def test_two_brokers_share_a_table(lake: Lake) -> None:
     assert {row["broker"]: row["count_all"] for row in counts} == {"broker-a": 300, "broker-b": 250}
 
 
+def test_overlapping_landings_repeat_nothing(lake: Lake) -> None:
+    """Each choice of brokers has a checkpoint of its own; which one is used next is the user's choice."""
+    other = GrowingStore(lake.folder / "broker-b", seed=1)
+    for store in (lake.store, other):
+        store.append(40)
+    lake.land()
+    lake.land(lake.store.root, other.root)
+    for store in (lake.store, other):
+        store.append(30)
+    lake.land(lake.store.root, other.root)
+    wanted = sorted(lake.store.offsets + other.offsets)
+    for stores in ((), (other.root,), (lake.store.root, other.root)):
+        assert lake.land(*stores).rows == 0
+        assert lake.offsets() == wanted
+    lake.store.append(10)
+    assert lake.land().rows == 10
+    assert lake.land(lake.store.root, other.root).rows == 0
+    assert lake.offsets() == sorted(lake.store.offsets + other.offsets)
+
+
+def test_what_was_deleted_before_it_was_landed_is_told_without_a_checkpoint_too(lake: Lake) -> None:
+    lake.store.append(40)
+    lake.land()
+    shutil.rmtree(lake.state())
+    lake.store.append(12_000)
+    first, *_ = sorted((lake.store.root / "commitlog").iterdir())
+    first.unlink()
+    with pytest.raises(PipelineError, match="were deleted before they were read.*failOnDataLoss"):
+        lake.land()
+    assert len(lake.offsets()) == 40
+
+
+def test_any_time_that_a_producer_gives_lands(lake: Lake) -> None:
+    for time in (253_402_300_800_000, 10**15, -62_135_596_800_001, 1 << 62):
+        lake.store.append(1, born_timestamp=time)
+        lake.store.append(1)
+    assert lake.land().rows == 8
+    assert lake.offsets() == lake.store.offsets
+    assert lake.land().rows == 0
+
+
+def test_a_table_that_delta_rs_has_rewritten_goes_on(lake: Lake) -> None:
+    lake.store.append(30)
+    lake.land()
+    DeltaTable(str(lake.table)).delete(f"physical_offset = {lake.store.offsets[3]}")
+    DeltaTable(str(lake.table)).optimize.z_order(["physical_offset"])
+    lake.store.append(30)
+    assert lake.land().rows == 30
+    assert lake.offsets() == lake.store.offsets[:3] + lake.store.offsets[4:]
+
+
 def test_two_stores_of_one_broker_are_refused(lake: Lake) -> None:
     lake.store.append(10)
     copy = lake.folder / "copy" / "broker-a"

@@ -245,6 +245,13 @@ class NameServerTests(SynchronousTestCase):
         self.nodes.pass_time(6)
         self.assertEqual(self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, None).code, ResponseCode.SUCCESS)
 
+    def test_an_account_has_its_rate(self) -> None:
+        self.nodes.result(self.names.stopService())
+        self.nodes.start_name_server(acl_enable=True, acl_plain_file=str(self.file), account_request_rate=4)
+        route = RequestCode.GET_ROUTEINFO_BY_TOPIC
+        codes = [self.ask(route, USER, topic="T").code for _ in range(6)]
+        self.assertEqual(codes, [ResponseCode.TOPIC_NOT_EXIST] * 5 + [ResponseCode.SYSTEM_BUSY])
+
     def test_one_without_accounts_to_read_gives_its_port_back(self) -> None:
         parts = self.nodes.parts("10.0.0.8")
         with self.assertRaisesRegex(SettingError, "doesn't exist"):

@@ -119,7 +119,7 @@ class LinkTests(LinkCase):
 
     def test_B185_one_side_alone_with_tls_copies_nothing_and_says_why(self) -> None:
         for mine, theirs, why in (
-            (self.tls("master-1"), {}, "it sends plain bytes, and this port speaks TLS alone"),
+            (self.tls("master-1"), {}, "haTlsEnable is true at the master: set haTlsEnable=true"),
             ({}, self.tls("slave-1"), "can't connect to the master's HA port 10.0.0.1:10912: no TLS there"),
         ):
             master, slave = self.master(**mine), self.slave(**theirs)
@@ -128,6 +128,12 @@ class LinkTests(LinkCase):
             self.assertTrue(self.said(why))
             self.nodes.stop(slave)
             self.nodes.stop(master)
+
+    def test_B185_a_slave_that_asks_nothing_first_is_told_apart_by_its_bytes(self) -> None:
+        self.master(**self.tls("master-1"))
+        self.nodes.play_slave("10.0.0.5", "10.0.0.1:10912", 0)
+        self.nodes.pass_time(2)
+        self.assertTrue(self.said("it sends plain bytes, and this port speaks TLS alone"))
 
     def test_B185_renewed_certificates_hold_without_a_restart(self) -> None:
         self.master(**self.tls("master-1"))

@@ -91,6 +91,19 @@ class RoundTests(LogAuditCase):
         self.assertEqual(self.figures()["haAuditDifferences"], "0")
         self.assertEqual([line for line in self.logged.texts("warn") if "differ" in line], [])
 
+    def test_B172_a_difference_waits_for_a_word_on_the_link(self) -> None:
+        """The broker that answers may be another one than the link's, back without its tail."""
+        self.spoil(SLAVE, self.place(23)[0] + 120)
+        self.nodes.pass_time(ROUND_PAUSE - 13, step=0.5)
+        for end in self.nodes.network.transports:
+            if (end.getHost().host, end.getHost().port) == (MASTER, 10912):
+                end.stalled_until = self.nodes.clock.seconds() + 15
+        self.nodes.pass_time(14, step=0.5)
+        self.assertTrue(self.slave.services.ha_client.agrees)
+        self.assertEqual(self.figures()["haAuditDifferences"], "0")
+        self.nodes.pass_time(15, step=0.5)
+        self.assertEqual(self.figures()["haAuditDifferences"], "1")
+
     def test_B172_a_master_that_knows_no_such_request_is_left_alone(self) -> None:
         factory = self.master._factories[0]
         factory.serve(factory.table.without(RequestCode.LOG_DIGESTS))

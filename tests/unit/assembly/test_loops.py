@@ -59,6 +59,7 @@ MASTER_ONLY = Counter(  # the one of this test is a SYNC_FLUSH one besides
 )
 SLAVE_ONLY = Counter(
     {
+        "asking the master how far its log is": 1,
         "comparing the log with the master's": 1,
         "dialling the master": 1,
         "flushing the commit log": 1,

@@ -7,6 +7,7 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.store.log.put import Put
 from hatwisted.store.queue import reading
+from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
 from tests.unit.broker.rig import HOST, BrokerRig, records
 
@@ -160,7 +161,8 @@ class TestPulls(SqlCase):
         self.rig.tables.topics.for_send("T", "TBW102", 4)
         for price in (b"50", b"150"):
             properties = b"TAGS\x01red\x02price\x01" + price + b"\x02"
-            self.rig.store.append([Put("T", 0, ((0, b"x" * 100_000, properties),), host, 0)])
+            entries = ((0, b"x" * 100_000, properties),)
+            self.rig.store.append([Put("T", 0, entries, host, 0, layout.SYS_BORN_HOST_V6)])
         self.rig.turn()
         self.assertEqual(self.seen((yield self.pull())), (0, "FOUND", 2, ["150"]))
 

@@ -12,7 +12,8 @@ from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
 from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.log.recordformat import iso_time
-from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time, size_text
+from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time
+from hatwisted.wire.quantities import size_text
 
 NOON = 1_795_262_400_000
 """2026-11-21T12:00 UTC, in ms."""

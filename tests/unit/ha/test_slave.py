@@ -80,6 +80,17 @@ class DiallingTests(SynchronousTestCase):
         rig.lose()
         self.assertEqual(rig.service.status().received_per_second, 0)
 
+    def test_what_has_been_heard_counts_over_links_and_a_heartbeat_counts(self) -> None:
+        rig = SlaveRig(filled(1000))
+        rig.send(1000, bytes(500))
+        rig.header(1500)
+        self.assertEqual(rig.service.heard, 512 + 12)
+        rig.lose()
+        self.assertEqual(rig.service.heard, 512 + 12)
+        rig.seconds(5)
+        rig.send(1500, bytes(100))
+        self.assertEqual(rig.service.heard, 512 + 12 + 112)
+
     def test_reads_grow_with_a_full_one_and_shrink_with_a_small_one(self) -> None:
         rig = SlaveRig(filled(1000))
         transport = tcp.Connection.__new__(tcp.Connection)  # one of a socket, without the socket

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
-from hatwisted.store.index.indexfile import file_length
+from hatwisted.store.index.indexfile import IndexFile, file_length
 from hatwisted.store.lifecycle.filesizes import common_size, index_shape, queue_file_size
 from hatwisted.wire.layout import file_name
 
@@ -54,3 +55,28 @@ class FileSizeTests(SynchronousTestCase):
             self.file("20240101000000000", size=size)
             self.file("20240101000000001", size=file_length(9, 36))
             self.assertEqual(index_shape(self.fs, str(self.folder)), found)
+
+    def index(self, slots: int, items: int, count: int) -> Path:
+        """An index file with so many items."""
+        path = self.folder / "20240101000000000"
+        path.write_bytes(bytes(file_length(slots, items)))
+        file = IndexFile(self.fs.open(str(path)), str(path), slots, items)
+        numbers = np.arange(count, dtype=np.int64)
+        hashes = (numbers * 7919 % 1009).astype(np.int32)
+        file.append(hashes, 1000 + numbers * 100, 1_700_000_000_000 + numbers * 1000)
+        file.close()
+        return path
+
+    def test_items_tell_any_shape(self) -> None:
+        for slots, items, count in ((10, 50, 30), (7, 40, 39), (100, 30, 2), (3, 4000, 3999), (5, 20, 9)):
+            self.index(slots, items, count)
+            self.assertEqual(index_shape(self.fs, str(self.folder)), (slots, items))
+
+    def test_items_that_fit_nowhere_tell_nothing(self) -> None:
+        path = self.index(10, 50, 30)
+        data = bytearray(path.read_bytes())
+        data[16:24] = (12345).to_bytes(8, "big")
+        path.write_bytes(data)
+        self.assertIsNone(index_shape(self.fs, str(self.folder)))
+        path.write_bytes(data[:20])
+        self.assertIsNone(index_shape(self.fs, str(self.folder)))

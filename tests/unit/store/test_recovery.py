@@ -27,6 +27,7 @@ from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.faultyfs import FaultyFileSystem
 from tests.support.golden import GOLDEN
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
 from tests.support.samplestore import SLOTS, SampleStore, entries_of, items_of, queues_of
@@ -740,6 +741,28 @@ class LogEndTests(RecoveryTestCase):
         files = self.files(writer)
         self.assertEqual(written_end(files, 0), writer.end)
         self.assertEqual(written_end(files, writer.end), writer.end)
+
+    def test_space_that_was_only_reserved_is_not_read(self) -> None:
+        """Reading it would fill the page cache with zeros, at every restart."""
+        writer = LogBuilder().fill(3)
+        files = self.files(writer)
+        end = written_end(files, 0)
+        fs = FaultyFileSystem()
+        path = os.path.join(self.root, "commitlog", "00000000000000000000")
+        with open(path, "r+b") as file:
+            file.truncate(end)
+            os.posix_fallocate(file.fileno(), 0, 8 << 20)
+        reserved = FileQueue(fs, os.path.join(self.root, "commitlog"), 8 << 20)
+        reserved.load()
+        self.addCleanup(reserved.close)
+        self.assertEqual(written_end(reserved, 0), end)
+        read = sum(call.size for call in fs.calls if call.operation == "pread")
+        self.assertLess(read, 2 << 20)
+        # Bytes beyond it are found all the same.
+        with open(path, "r+b") as file:
+            file.seek(6 << 20)
+            file.write(b"torn")
+        self.assertEqual(written_end(reserved, 0), (6 << 20) + 4)
 
     def test_every_record_is_found_by_its_magic(self) -> None:
         writer = LogBuilder().fill_files(3)

@@ -125,6 +125,32 @@ class Startup(StartupCase):
         self.make("--conf", self.conf("brokerRol=SLAVE\n"))
         self.assertTrue(any("did you mean brokerRole?" in event.get("line", "") for event in events))
 
+    def test_warnings_reach_the_terminal_that_a_daemon_leaves(self) -> None:
+        self.make("--conf", self.conf("brokerRol=SLAVE\n"))
+        line = self.stderr.getvalue()
+        self.assertTrue(line.startswith("hamaster: warning: ") and line.count("\n") == 1, line)
+        self.assertIn("did you mean brokerRole?", line)
+
+    def test_a_log_on_the_terminal_says_them_once(self) -> None:
+        for twistd, shown in (
+            ({"nodaemon": True, "logfile": None}, 0),
+            ({"nodaemon": True, "logfile": "-"}, 0),
+            ({"nodaemon": True, "logfile": "a.log"}, 1),
+            ({"nodaemon": False, "logfile": None}, 1),
+        ):
+            self.patch(sys, "stderr", stderr := io.StringIO())
+            options = BrokerOptions()
+            options.parent = {"umask": None, **twistd}  # type: ignore[assignment]
+            options.parseOptions(["--conf", self.conf("brokerRol=SLAVE\n")])
+            make_service("hamaster", options, load, self.build)
+            self.assertEqual(stderr.getvalue().count("did you mean"), shown, twistd)
+
+    def test_print_config_tells_warnings_apart_from_the_configuration(self) -> None:
+        path = self.conf("brokerRol=SLAVE\n")
+        self.assertRaises(SystemExit, self.make, "--print-config", "--conf", path)
+        self.assertNotIn("did you mean", self.stdout.getvalue())
+        self.assertIn("did you mean brokerRole?", self.stderr.getvalue())
+
     def test_a_server_that_serves_everybody_says_so_on_the_terminal(self) -> None:
         self.assertEqual(
             self.told(),

@@ -6,8 +6,9 @@ is shuffled, and only findings are returned. Cuts also fall where copies begin a
 offsets the same copies hold the range, and the first of them is the reference that the others are compared
 with.
 
-Copies needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
-earlier lags or has lost something, and an audit can't tell which: it counts, unless `allow_lag`.
+Stores needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
+earlier lags or has lost something, and an audit can't tell which: it counts, unless `allow_lag`. A table has no
+retention: rows that it lacks count from the log's begin on, or from where the audit is told to begin.
 """
 
 from __future__ import annotations
@@ -171,6 +172,7 @@ class _Summary:
         found = [self._named(difference) for difference in whole.differences]
         counted = [each for each in found if each.kind.counts and not (each.lag and self._allow_lag)]
         damaged = [self._damaged(bad, whole.differences) for bad in whole.bad]
+        damaged += [flaw for copy in self._copies if isinstance(copy, TableCopy) for flaw in _flaws(copy)]
         breaks = list(queue_breaks(whole.queues.by_queue))
         sound = not damaged and not any(each.counts for each in breaks)
         starts = [each.begin for each in counted] + [each.begin for each in damaged]
@@ -218,7 +220,9 @@ class _Summary:
     def _notes(self, found: Iterable[RangeDifference]) -> Iterator[str]:
         first, end = min(copy.min_offset for copy in self._copies), max(copy.end for copy in self._copies)
         for copy in self._copies:
-            if copy.min_offset > first:
+            if isinstance(copy, TableCopy):
+                yield from copy.lacking()
+            elif copy.min_offset > first:
                 yield f"{copy.name} begins at {copy.min_offset}: [{first}, {copy.min_offset}) isn't retained there"
             if copy.end < end and self._allow_lag:
                 yield f"{copy.name} ends at {copy.end}, {end - copy.end} bytes behind"
@@ -227,6 +231,13 @@ class _Summary:
         for each in found:
             if each.kind is Kind.PADDING:
                 yield f"{each.copy} has other bytes than {each.reference} after the blank at {each.begin}"
+
+
+def _flaws(table: TableCopy) -> Iterator[DamagedRange]:
+    """Files of which the table's log says what isn't so; where they are, by what the file itself holds."""
+    for file in table.files:
+        if file.flaw is not None:
+            yield DamagedRange(table.name, table.min_offset, table.end, f"{file.path}: {file.flaw}", False)
 
 
 def _described(copy: StoreCopy | TableCopy) -> Copy:

@@ -44,11 +44,10 @@ class PartWork:
         store = None if self.part.reference is None else self.copies.stores[self.part.reference]
         first = len(self.copies.stores)
         for number, table in enumerate(self.copies.tables, first):
-            if table.min_offset <= self.part.begin:
-                rows = RowComparison(self.part.reference or 0, number, table)
-                differences = rows.of_part(store, found.begin, found.end)
-                for difference in sorted(differences, key=lambda each: each.begin):
-                    found.add(difference)
+            rows = RowComparison(self.part.reference or 0, number, table)
+            differences = rows.of_part(store, found.begin, found.end)
+            for difference in sorted(differences, key=lambda each: each.begin):
+                found.add(difference)
 
     def _of_stores(self) -> PartFindings:
         if self.part.reference is None:

@@ -2,7 +2,8 @@
 
 The log's records are decoded to exactly the columns the table has; both are in order of physical offsets
 then, so a merge of two integer arrays shows what is missing, extra or there twice, and whole columns of the
-rest are compared at once. Only a column that isn't equal is looked at row by row.
+rest are compared at once. Only a column that isn't equal is looked at row by row. A column is compared in the
+files that have it: older ones of a table that was widened haven't.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import Split
-from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
+from hatwisted.pipeline.delta.landedrows import STORE_DATE, with_store_date
+from hatwisted.pipeline.jobs.audit.tablecopy import FILE, TableCopy, row_schema
 from hatwisted.pipeline.jobs.rangecompare import Difference, Kind, RecordPlace
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 
@@ -50,8 +51,9 @@ class RowComparison:
         - begin: first physical offset
         - end: the first after it
         """
-        schema = arrow_schema(self._columns)
-        records = schema.empty_table() if store is None else self._records(store, begin, end)
+        records = (
+            row_schema(self._columns).empty_table() if store is None else self._records(store, begin, end)
+        )
         rows = self._table.rows(begin, end, self._columns)
         ours, theirs = _offsets(records), _offsets(rows)
         distinct, firsts = np.unique(theirs, return_index=True)
@@ -67,18 +69,26 @@ class RowComparison:
 
     def _records(self, store: StoreCopy, begin: int, end: int) -> pa.Table:
         """The log's records, as the table should have them; damage is left to the comparison of bytes."""
-        schema = arrow_schema(self._columns)
+        dated = STORE_DATE in self._columns
+        wanted = [name for name in self._columns if name != STORE_DATE]
+        read = [*wanted, "store_timestamp"] if dated and "store_timestamp" not in wanted else wanted
         batches: list[pa.RecordBatch] = []
         for split in splits(store, begin, end):
-            batches += read_split(split, self._columns, mode="skip-and-report", damages=lambda damage: None)
-        return pa.Table.from_batches(batches, schema)
+            for batch in read_split(split, read, mode="skip-and-report", damages=lambda damage: None):
+                batches.append((with_store_date(batch) if dated else batch).select(self._columns))
+        return pa.Table.from_batches(batches, row_schema(self._columns))
 
     def _changed(self, records: pa.Table, rows: pa.Table) -> Iterator[Difference]:
         """Where the same offset has other values: the first column that differs is named."""
         wrong: dict[int, str] = {}
+        files = rows[FILE].to_numpy()
         for name in self._columns:
-            for row in unequal(records[name], rows[name], 0):
-                wrong.setdefault(row, name)
+            having = np.array([name in file.columns for file in self._table.files], bool)[files]
+            ours, theirs, numbers = records[name], rows[name], np.flatnonzero(having)
+            if not having.all():
+                ours, theirs = ours.filter(pa.array(having)), theirs.filter(pa.array(having))
+            for row in unequal(ours, theirs, 0):
+                wrong.setdefault(int(numbers[row]), name)
         for row in sorted(wrong):
             for found in self._ranges(Kind.CHANGED, records, np.array([row])):
                 yield replace(found, field=wrong[row])

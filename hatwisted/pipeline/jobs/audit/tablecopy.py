@@ -7,8 +7,8 @@ opens only the files and row groups that its part of the log can be in.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from os.path import exists, isdir, join
 from typing import Any, Final
 from urllib.parse import unquote
@@ -18,18 +18,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hatwisted.pipeline.decode.arrowschema import COLUMNS, arrow_schema
+from hatwisted.pipeline.delta.landedrows import STORE_DATE, landed_schema
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 
 REQUIRED: Final = ("physical_offset", "size")
 """Columns without which rows can't be compared with records."""
+FILE: Final = "(file)"
+"""Column of a row's file, by its number."""
 DELTA_LOG: Final = "_delta_log"
+_BOUNDS: Final = ("min.physical_offset", "max.physical_offset", "min.broker", "max.broker")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
     """A Parquet file. first, last: its smallest and largest physical offset; low, high: of its brokers' names.
-    None: not known, so it may hold anything. partition: columns that aren't in the file, with their values."""
+    None: not known, so it may hold anything. partition: columns that aren't in the file, with their values.
+    columns: those of a landed table that it has, in itself or by its partition. flaw: what Delta's log says of it
+    that isn't so."""
 
     path: str
     first: int | None
@@ -37,6 +43,8 @@ class TableFile:
     low: str | None
     high: str | None
     partition: tuple[tuple[str, str | None], ...] = ()
+    columns: frozenset[str] = frozenset()
+    flaw: str | None = None
 
     def may_hold(self, begin: int, end: int) -> bool:
         """Can it have a row with an offset in [begin, end)?"""
@@ -45,8 +53,8 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """One broker's rows in a table. broker: None if the table has no such column. columns: those of the log that
-    the table has. min_offset, end: from the first row's offset to after the last one."""
+    """One broker's rows in a table. broker: None if the table has no such column. columns: those of a landed table
+    that any of its files has. min_offset, end: from the first row's offset to after the last one."""
 
     name: str
     broker: str | None
@@ -62,7 +70,7 @@ class TableCopy:
         if not isdir(path):
             raise NotAStore(f"{path}: no such folder")
         found = _delta_files(path) if isdir(join(path, DELTA_LOG)) else _parquet_files(path)
-        files = tuple(found)
+        files = tuple(replace(file, columns=_columns_of(file)) for file in found)
         if not files:
             raise NotAStore(f"{path}: a table without rows")
         columns = _columns(files)
@@ -72,19 +80,32 @@ class TableCopy:
         return cls(path, whose, columns, files, begin, end)
 
     def rows(self, begin: int, end: int, columns: Iterable[str] | None = None) -> pa.Table:
-        """The broker's rows, ordered by offset, in the log's types.
+        """The broker's rows, ordered by offset, in the log's types; what a row's file doesn't have is null. The
+        column FILE numbers its file.
 
         - begin: first physical offset
         - end: the first after it
         - columns: which
         """
         wanted = [name for name in self.columns if columns is None or name in columns]
-        schema = arrow_schema(wanted)
-        pieces = [
-            _read(file, begin, end, schema, self.broker) for file in self.files if file.may_hold(begin, end)
-        ]
-        table = pa.concat_tables([schema.empty_table(), *pieces])
+        schema = row_schema(wanted)
+        pieces = []
+        for number, file in enumerate(self.files):
+            if file.may_hold(begin, end):
+                found = _read(file, begin, end, schema, self.broker)
+                pieces.append(found.append_column(FILE, pa.repeat(pa.scalar(number, pa.int32()), len(found))))
+        table = pa.concat_tables([schema.append(pa.field(FILE, pa.int32())).empty_table(), *pieces])
         return table.take(pc.sort_indices(table, [("physical_offset", "ascending")]))
+
+    def lacking(self) -> Iterator[str]:
+        """What can't be compared, in words."""
+        for name in self.columns:
+            without = sum(name not in file.columns for file in self.files)
+            if without:
+                yield f"{self.name}: {without} of {len(self.files)} files have no column {name}"
+        none = [name for name in (*COLUMNS, STORE_DATE) if name not in self.columns and name != "broker"]
+        if none:
+            yield f"{self.name} has no column {', '.join(none)}"
 
     def _extent(self) -> tuple[int, int]:
         """(offset of the first row, end of the last one)."""
@@ -113,12 +134,25 @@ def _delta_files(path: str) -> Iterator[TableFile]:
             for name, value in action.items()
             if name.startswith("partition.")
         }
-        yield TableFile(
-            _on_disk(path, action["path"]),
-            *(action.get("min.physical_offset"), action.get("max.physical_offset")),
-            *(action.get("min.broker"), action.get("max.broker")),
-            tuple(partition.items()),
-        )
+        file = _on_disk(path, action["path"])
+        flaw = _flaw(file, action)
+        first, last, low, high = (action.get(name) for name in _BOUNDS)
+        if flaw is not None:
+            (first, last), (low, high) = _bounds(file, "physical_offset"), _bounds(file, "broker")
+        yield TableFile(file, first, last, low, high, tuple(partition.items()), flaw=flaw)
+
+
+def _flaw(path: str, action: Mapping[str, Any]) -> str | None:
+    """What Delta's log says of a file that its footer contradicts; by such words readers leave rows out."""
+    rows = pq.read_metadata(path).num_rows
+    if action.get("num_records") not in (None, rows):
+        return f"Delta's log says {action['num_records']} rows, the file has {rows}"
+    for name in ("physical_offset", "queue_offset", "queue_id", "broker"):
+        low, high = _bounds(path, name)
+        least, most = action.get(f"min.{name}"), action.get(f"max.{name}")
+        if low is not None and ((least is not None and low < least) or (most is not None and high > most)):
+            return f"Delta's log says {name} is from {least} to {most}, in the file it's from {low} to {high}"
+    return None
 
 
 def _on_disk(table: str, path: str) -> str:
@@ -154,15 +188,26 @@ def _bounds(path: str, column: str) -> tuple[Any, Any]:
     return min(group.min for group in groups), max(group.max for group in groups)
 
 
-def _columns(files: tuple[TableFile, ...]) -> tuple[str, ...]:
-    """The log's columns that all files have."""
-    common = set(COLUMNS)
-    for file in files:
-        common &= {*pq.read_schema(file.path).names, *(name for name, _ in file.partition)}
+def _columns_of(file: TableFile) -> frozenset[str]:
+    """Those of a landed table that a file has. WrongSchema if it lacks what rows are known by."""
+    there = {*pq.read_schema(file.path).names, *(name for name, _ in file.partition)}
     for name in REQUIRED:
-        if name not in common:
-            raise WrongSchema(f"{files[0].path}: without the column {name} rows can't be distinguished")
-    return tuple(name for name in COLUMNS if name in common)
+        if name not in there:
+            raise WrongSchema(f"{file.path}: without the column {name} rows can't be distinguished")
+    return frozenset(there.intersection((*COLUMNS, STORE_DATE)))
+
+
+def _columns(files: tuple[TableFile, ...]) -> tuple[str, ...]:
+    """Those of a landed table that any file has, in its order."""
+    there = frozenset[str]().union(*(file.columns for file in files))
+    return tuple(name for name in (*COLUMNS, STORE_DATE) if name in there)
+
+
+def row_schema(columns: Iterable[str]) -> pa.Schema:
+    """Of columns of a landed table."""
+    names = list(columns)
+    schema = arrow_schema([name for name in names if name != STORE_DATE])
+    return schema.append(landed_schema().field(STORE_DATE)) if STORE_DATE in names else schema
 
 
 def _broker(path: str, files: Iterable[TableFile], columns: Iterable[str], broker: str | None) -> str | None:
@@ -181,20 +226,35 @@ def _read(file: TableFile, begin: int, end: int, schema: pa.Schema, broker: str 
     """A file's rows of a broker in [begin, end), with the schema's columns and types."""
     opened = pq.ParquetFile(file.path)
     there = set(opened.schema_arrow.names)
-    wanted = [*schema.names, *(["broker"] if broker is not None and "broker" not in schema.names else [])]
+    with_broker = schema.append(pa.field("broker", pa.string())) if "broker" not in schema.names else schema
     groups = [i for i in range(opened.num_row_groups) if _group_may_hold(opened, i, begin, end)]
-    rows = opened.read_row_groups(groups, columns=[name for name in wanted if name in there])
-    for name, value in file.partition:
-        if name in schema.names and name not in there:
-            rows = rows.append_column(name, pa.array([value] * len(rows), pa.string()))
+    rows = opened.read_row_groups(groups, columns=[name for name in with_broker.names if name in there])
+    values = dict(file.partition)
+    try:
+        # Other writers (delta-rs rewriting a file) have texts as views, which few of Arrow's functions take.
+        columns = [
+            rows[field.name].cast(field.type)
+            if field.name in there
+            else pa.repeat(_of_partition(field, values), len(rows))
+            for field in with_broker
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise WrongSchema(f"{file.path}: columns of other types than a log's: {error}") from None
+    rows = pa.table(columns, schema=with_broker)
     offsets = rows["physical_offset"]
     mask = pc.and_(pc.greater_equal(offsets, begin), pc.less(offsets, end))
     if broker is not None:
         mask = pc.and_(mask, pc.equal(rows["broker"], broker))
-    try:
-        return rows.filter(mask).select(schema.names).cast(schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise WrongSchema(f"{file.path}: columns of other types than a log's: {error}") from None
+    return rows.filter(mask).select(schema.names)
+
+
+def _of_partition(field: pa.Field, values: Mapping[str, str | None]) -> pa.Scalar:
+    """A column's value by the partition; null if it isn't in that either. In Delta's partitions null stands for
+    the empty text, too, and no topic is null."""
+    value = values.get(field.name)
+    if value is None:
+        return pa.scalar("" if field.name == "topic" and "topic" in values else None, field.type)
+    return pa.scalar(value, pa.string()).cast(field.type)
 
 
 def _group_may_hold(file: pq.ParquetFile, group: int, begin: int, end: int) -> bool:

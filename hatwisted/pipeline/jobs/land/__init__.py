@@ -1,7 +1,8 @@
 """Landing: a replicated log as a Delta table, each record once, however often the landing is killed.
 
 Read `landing` (the query and its result), `landingsources` (folders or a cluster, and whether it is the log
-that the table began with), `landingstate` (what is kept next to the table) and `stopping` (Ctrl-C).
+that the table began with), `landingstate` (what is kept next to the table), `checkpoint` (is the table
+further than that?) and `stopping` (Ctrl-C).
 
 A landing never continues with another log than the table's, and never commits a batch twice.
 """

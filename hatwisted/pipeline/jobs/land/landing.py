@@ -10,12 +10,13 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
 
 Two stores whose brokers have one name are distinguished by step 3: a slave continues where its master's
-log left off, a store of another cluster is refused. If the checkpoint is lost or new, the landing continues
-after the table's last records instead of repeating them.
+log left off, a store of another cluster is refused. If the checkpoint is lost, new, or behind what others have
+landed since (checkpoint.py), the landing continues after the table's last records instead of repeating them.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from hatwisted.pipeline.delta.commits import Claim, claim, landed_since
+from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, last_application
 from hatwisted.pipeline.delta.compaction import Compaction, compact
 from hatwisted.pipeline.delta.deltatable import local_folder, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
@@ -38,6 +39,7 @@ from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.columnexpressions import landed
+from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_folder, landing_state
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
@@ -47,6 +49,8 @@ from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
 from hatwisted.pipeline.spark.sparksession import spark_session
+
+_log = logging.getLogger(__name__)
 
 Mode = Literal["once", "continuous"]
 Progress = Callable[[int, int], None]
@@ -175,6 +179,9 @@ def land(
     folder = Path(chosen).absolute() if chosen else default_folder(path, source.format, identity)
     with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
         held = claim(path, writer)
+        if _is_behind(state, path, source, landed_tails(path, writer.brokers)):
+            _log.warning("%s: the table has rows of beyond this checkpoint: going on after those", folder)
+            state = state.renewed()
         removed = remove_orphans(path, held)
         before, known = open_table(path).version(), _damages(source)
         landing = _Landing(path, source, state, held, options, before, progress or _silent, seconds)
@@ -190,6 +197,17 @@ def land(
         damages=_damages(source) - known,
         stopped=stopped,
     )
+
+
+def _is_behind(state: LandingState, path: str, source: LandingSource, tails: Mapping[str, Tail]) -> bool:
+    """Has somebody else landed what this checkpoint would land again?"""
+    if state.fresh or last_application(path) == state.application:
+        return False
+    table = open_table(path)
+    found = reached(
+        state.spark_folder, lambda batch: (table.transaction_version(state.application) or -1) >= batch
+    )
+    return found is not None and source.is_beyond(found, path, tails)
 
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:

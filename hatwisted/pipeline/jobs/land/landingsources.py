@@ -16,10 +16,10 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
-from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends
+from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends, plain_rows
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
-from hatwisted.pipeline.spark.queueoffsets import offsets_json
+from hatwisted.pipeline.spark.queueoffsets import offsets_json, stored_offsets
 from hatwisted.pipeline.spark.readoptions import Options
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, rocketmq_options
 from hatwisted.pipeline.spark.storelist import StoreList
@@ -68,6 +68,14 @@ class LandingSource(Protocol):
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         """Options by which a new checkpoint continues after the table's last records."""
 
+    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+        """Has the table rows of beyond these offsets?
+
+        - reached: as the source writes them
+        - table: its folder
+        - tails: its last records
+        """
+
 
 @dataclass(frozen=True)
 class Stores:
@@ -107,6 +115,9 @@ class Stores:
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         ends = {broker: tail.end for broker, tail in tails.items()}
         return {"startingOffsets": json.dumps(ends)} if ends else {}
+
+    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+        return any(tail.end > reached.get(broker, 0) for broker, tail in tails.items())
 
 
 @dataclass(frozen=True)
@@ -154,6 +165,10 @@ class Cluster:
         ends = {queue: end for queue, end in _queue_ends(table).items() if queue in there}
         return {"startingOffsets": json.dumps(offsets_json(ends))} if ends else {}
 
+    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+        offsets, there = stored_offsets(reached), self._queues()
+        return any(end > offsets.get(queue, 0) for queue, end in _queue_ends(table).items() if queue in there)
+
 
 def _queue_ends(table: str) -> dict[MessageQueue, int]:
     """The queue offset after the last landed message of each queue."""
@@ -188,4 +203,4 @@ def _record_at(store: LogStore, tail: Tail) -> dict[str, Any]:
         rows = read_arrow([store.path], TAIL_COLUMNS, begin=begin, end=begin + 1).read_all()
     except DamagedLogRange:
         return {}
-    return rows.to_pylist()[0] if rows.num_rows else {}
+    return plain_rows(rows).to_pylist()[0] if rows.num_rows else {}

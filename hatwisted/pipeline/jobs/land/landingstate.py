@@ -14,12 +14,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
@@ -49,6 +50,15 @@ class LandingState:
     @property
     def spark_folder(self) -> str:
         return str(self.folder / "spark")
+
+    def renewed(self) -> LandingState:
+        """Progress that begins anew, with nothing of Spark's. Its batches are counted from 0 again, so they need
+        another application id, and before the old ones are forgotten: those numbers are in the table."""
+        state = self.folder / STATE
+        fresh = LandingState(self.folder, APPLICATION + uuid.uuid4().hex, True)
+        _write(state, json.loads(state.read_text()) | {"application": fresh.application})
+        shutil.rmtree(self.spark_folder)
+        return fresh
 
 
 @dataclass(frozen=True)
@@ -113,13 +123,17 @@ def _make(folder: Path, identity: _Identity) -> LandingState:
     if (folder / "spark").exists():
         raise WrongCheckpoint(f"{folder}: has a Spark checkpoint but no {STATE}; give a new folder")
     application = APPLICATION + uuid.uuid4().hex
-    draft = folder / f"{STATE}.draft"
+    _write(folder / STATE, {"application": application, **asdict(identity)})
+    return LandingState(folder, application, True)
+
+
+def _write(path: Path, state: Mapping[str, Any]) -> None:
+    draft = path.with_name(f"{path.name}.draft")
     with draft.open("w") as file:
-        json.dump({"application": application, **asdict(identity)}, file, indent=1)
+        json.dump(state, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(folder / STATE)
-    return LandingState(folder, application, True)
+    draft.replace(path)
 
 
 def _text(value: str | list[str]) -> str:

@@ -67,8 +67,16 @@ class Layout:
         """The sizes, taken from the store in `root` where they aren't given."""
         fs = PosixFileSystem()
         size = self.queue_file_size or queue_file_size(fs, join(root, QUEUE_FOLDER)) or DEFAULT_FILE_SIZE
-        slots, items = index_shape(fs, join(root, INDEX_FOLDER)) or (DEFAULT_SLOTS, DEFAULT_ITEMS)
-        slots, items = self.slots or slots, self.items or items
+        slots, items = self.slots, self.items
+        if slots is None or items is None:
+            found = index_shape(fs, join(root, INDEX_FOLDER)) if self.index else None
+            if found is None and self.index and fs.listdir(join(root, INDEX_FOLDER)):
+                raise PipelineError(
+                    f"{join(root, INDEX_FOLDER)}: its files don't tell how many slots and items they have; give "
+                    "both as the broker has them (maxHashSlotNum, maxIndexNum)"
+                )
+            usual = found or (DEFAULT_SLOTS, DEFAULT_ITEMS)
+            slots, items = slots or usual[0], items or usual[1]
         if slots < 1 or items < 2:
             raise PipelineError(f"an index file of {slots} slots and {items} items holds nothing")
         return Shape(-(-size // ENTRY_SIZE) * ENTRY_SIZE, slots, items)

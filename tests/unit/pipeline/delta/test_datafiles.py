@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.delta import datafiles
 from hatwisted.pipeline.delta.datafiles import DataFiles, split_by_partition
+from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME, with_store_date
 from hatwisted.pipeline.delta.names import FOLDER_MAX, UNFINISHED, new_file_name, partition_folder, written_by
 from tests.support.examples import examples
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
@@ -104,6 +106,29 @@ class TestDataFiles(SynchronousTestCase):
         self.assertEqual(stats["maxValues"]["store_timestamp"], "2026-11-20T23:59:59.000Z")
         self.assertEqual(stats["maxValues"]["broker"], "a")
         self.assertNotIn("body", stats["minValues"])
+
+    def test_times_that_python_has_no_name_for(self) -> None:
+        """A producer writes the time at which it made a message, a broken clock any."""
+        for micros, low, high in (
+            (10**18, "2026-11-20T23:59:00.000Z", None),
+            (-(10**17), None, "2026-11-20T23:59:00.000Z"),
+            (253_402_300_799_999_500, "2026-11-20T23:59:00.000Z", None),
+        ):
+            times = pa.array([micros, 1795219140000000], pa.int64()).cast(pa.timestamp("us", "UTC"))
+            column = SCHEMA.get_field_index("store_timestamp")
+            files = self.files()
+            files.write(rows(0, 2).set_column(column, "store_timestamp", times))
+            (found,) = files.close()
+            stats = json.loads(found.stats)
+            self.assertEqual(stats["minValues"].get("store_timestamp"), low)
+            self.assertEqual(stats["maxValues"].get("store_timestamp"), high)
+            self.assertEqual(stats["maxValues"]["physical_offset"], 100)
+
+    def test_days_of_times_that_have_none(self) -> None:
+        times = pa.array([0, 10**18, -(10**17), FIRST_TIME, END_TIME - 1], pa.int64())
+        stored = pa.record_batch({"store_timestamp": times.cast(pa.timestamp("us", "UTC"))})
+        days = with_store_date(stored).column("store_date").to_pylist()
+        self.assertEqual(days, [date(1970, 1, 1), None, None, date(1, 1, 1), date(9999, 12, 31)])
 
     def test_more_partitions_than_open_files(self) -> None:
         self.patch(datafiles, "FLUSH_BYTES", 1)

@@ -147,6 +147,26 @@ class TestTails(SynchronousTestCase):
         compact(self.path, 1 << 20)
         self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 3900)
 
+    def test_in_a_table_that_delta_rs_has_rewritten(self) -> None:
+        run = Run(self.path)
+        run.land(0, rows(0, 10))
+        DeltaTable(self.path).delete("physical_offset = 300")
+        self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 900)
+        DeltaTable(self.path).update({"queue_id": "7"}, predicate="physical_offset = 900")
+        self.assertEqual(landed_tails(self.path, ["a"])["a"].body_crc, 9)
+        self.assertEqual(landed_queue_ends(self.path), {("orders", "a", 0): 9, ("orders", "a", 7): 10})
+        DeltaTable(self.path).optimize.z_order(["physical_offset"])
+        self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 900)
+        run.land(1, rows(10, 5))
+        self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 1400)
+
+    def test_a_record_of_a_time_that_python_has_no_name_for(self) -> None:
+        run = Run(self.path)
+        times = pa.array([0, 10**18], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        column = SCHEMA.get_field_index("store_timestamp")
+        run.land(0, rows(0, 2).set_column(column, "store_timestamp", times))
+        self.assertEqual(landed_tails(self.path, ["a"])["a"].store_timestamp, 10**18)
+
     def test_the_ends_of_queues(self) -> None:
         run = Run(self.path)
         run.land(0, rows(0, 10, ("%RETRY%x",)))

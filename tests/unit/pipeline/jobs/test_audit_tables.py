@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -11,12 +13,14 @@ from unittest import TestCase
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
+from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, Span, audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
+from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.storedrecord import Record
@@ -82,14 +86,44 @@ class SameTests(TableCase):
             pq.write_table(some, folder / "part.parquet", row_group_size=5)
         self.assertTrue(self.audit().identical)
 
-    def test_a_table_that_begins_later_is_reported_and_one_that_ends_earlier_lags(self) -> None:
-        self.land(lambda rows: rows.slice(10, COUNT - 30))
-        result = self.audit()
+    def test_a_table_that_ends_earlier_lags(self) -> None:
+        self.land(lambda rows: rows.slice(0, COUNT - 20))
         begin, end = self.places(*self.records[COUNT - 20 :])
-        (found,) = result.differences
+        (found,) = self.audit().differences
         self.assertEqual((found.kind, found.lag, found.begin, found.end), (Kind.MISSING, True, begin, end))
-        self.assertIn(f"begins at {self.records[10].physical_offset}", result.notes[0])
         self.assertTrue(self.audit(allow_lag=True).identical)
+
+    def test_a_table_may_be_compared_from_where_its_landing_began(self) -> None:
+        self.land(lambda rows: rows.slice(10))
+        result = self.audit(split_bytes=1 << 20)
+        (found,) = result.differences
+        self.assertEqual((found.kind, found.lag), (Kind.MISSING, False))
+        self.assertEqual((found.begin, found.end), self.places(*self.records[:10]))
+        self.assertTrue(self.audit(span=Span(self.records[10].physical_offset)).identical)
+
+    def test_what_the_table_has_not_is_named(self) -> None:
+        self.land(columns=["topic", "physical_offset", "size", "tags"])
+        (note,) = self.audit().notes
+        self.assertRegex(note, "has no column queue_id, .*store_date")
+
+    def test_an_empty_topic_is_compared_by_what_delta_makes_of_it(self) -> None:
+        def nameless(rows: pa.Table) -> pa.Table:
+            return rows.set_column(0, "topic", pa.array([""] * len(rows)))
+
+        self.land(nameless)
+        self.assertTrue(all(found.field == "topic" for found in self.audit().differences))
+        self.assertEqual({None}, set(DeltaTable(str(self.table)).to_pyarrow_table()["topic"].to_pylist()))
+        (copy,) = [TableCopy.open(str(self.table))]
+        self.assertEqual(set(copy.rows(0, self.end)["topic"].to_pylist()), {""})
+
+    def test_a_table_that_delta_rs_has_rewritten(self) -> None:
+        self.land()
+        deleted = self.records[7]
+        DeltaTable(str(self.table)).delete(f"physical_offset = {deleted.physical_offset}")
+        (found,) = self.audit().differences
+        self.assertEqual((found.kind, found.begin), (Kind.MISSING, deleted.physical_offset))
+        DeltaTable(str(self.table)).optimize.compact()
+        self.assertEqual(len(self.audit().differences), 1)
 
 
 class DifferentTests(TableCase):
@@ -140,6 +174,60 @@ class DifferentTests(TableCase):
                 (found,) = self.audit().differences
                 self.assertEqual((found.kind, found.field), (Kind.CHANGED, name))
                 self.assertEqual((found.begin, found.end), self.places(self.records[40]))
+
+    def test_a_column_that_some_files_lack_is_compared_in_the_others(self) -> None:
+        """A table is widened by a landing of more columns: files of before haven't got them."""
+        rows = read_arrow([str(self.store)]).read_all()
+        few = rows.slice(0, 30).select(["topic", "physical_offset", "size", "broker"])
+        at = rows.column_names.index("body")
+        wrong = rows.slice(30).set_column(at, "body", pa.array([b"WRONG"] * (COUNT - 30), pa.binary()))
+        for part in (few, wrong):
+            write_deltalake(str(self.table), part, mode="append", partition_by=["topic"], schema_mode="merge")
+        result = self.audit(split_bytes=1 << 20)
+        found = result.differences
+        self.assertEqual({(each.kind, each.field) for each in found}, {(Kind.CHANGED, "body")})
+        self.assertEqual(sum(each.records for each in found), COUNT - 30)
+        lacking = [note for note in result.notes if "have no column body" in note]
+        self.assertRegex(lacking[0], "[0-9]+ of [0-9]+ files")
+
+    def test_a_wrong_day_is_found(self) -> None:
+        rows = read_arrow([str(self.store)]).read_all()
+        for day in (None, date(2020, 1, 1)):
+            self.table = self.folder / f"table-{day}"
+            batches = [with_store_date(batch) for batch in rows.to_batches()]
+            dated = pa.Table.from_batches(batches)
+            if day is not None:
+                at = dated.column_names.index("store_date")
+                dated = dated.set_column(at, "store_date", pa.array([day] * len(dated), pa.date32()))
+            write_deltalake(str(self.table), dated, partition_by=["topic", "store_date"])
+            result = self.audit()
+            self.assertEqual(result.identical, day is None)
+            self.assertEqual(
+                {found.field for found in result.differences}, set() if day is None else {"store_date"}
+            )
+
+    def test_statistics_that_make_readers_leave_rows_out_are_found(self) -> None:
+        self.land()
+        self.assertTrue(self.audit().identical)
+        (first, *_) = sorted((self.table / "_delta_log").glob("*.json"))
+        text = first.read_text()
+
+        def more_rows(stats: dict[str, Any]) -> None:
+            stats["numRecords"] += 1
+
+        def lower_bound(stats: dict[str, Any]) -> None:
+            stats["maxValues"]["physical_offset"] -= 1
+
+        for change, words in ((more_rows, "rows, the file has"), (lower_bound, "physical_offset is from")):
+            actions = [json.loads(line) for line in text.splitlines()]
+            add = next(action["add"] for action in actions if "add" in action)
+            stats = json.loads(add["stats"])
+            change(stats)
+            add["stats"] = json.dumps(stats)
+            first.write_text("\n".join(map(json.dumps, actions)))
+            result = self.audit()
+            self.assertFalse(result.identical)
+            self.assertIn(words, result.damaged[0].reason)
 
 
 class WrongInputTests(TableCase):

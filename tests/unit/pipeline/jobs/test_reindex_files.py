@@ -78,6 +78,18 @@ class GoldenTests(ReindexCase):
         self.assert_same(self.target, GOLDEN / "slave")
         self.assertEqual((result.index_files, result.index_items, result.entries), (1, 679, 246))
 
+    def test_of_files_that_do_not_tell_their_shape_it_is_asked_for(self) -> None:
+        store = self.folder / "odd"
+        shutil.copytree(GOLDEN / "master" / "commitlog", store / "commitlog")
+        (store / "index").mkdir()
+        (store / "index" / "20251122083320000").write_bytes(bytes(40 + 4 * 10 + 20 * 50))
+        with self.assertRaisesRegex(PipelineError, "maxHashSlotNum, maxIndexNum"):
+            self.rebuilt(store, self.target, layout=Layout())
+        result = self.rebuilt(store, self.target, layout=Layout(slots=10, items=50))
+        self.assertEqual({len(file) for file in files_of(self.target / "index").values()}, {1080})
+        self.assertGreater(result.index_files, 1)
+        self.rebuilt(store, self.folder / "without", layout=Layout(index=False))
+
     def test_delays_are_those_of_the_broker(self) -> None:
         layout = replace(LAYOUT, delay_levels="2s 5s", index=False)
         self.rebuilt(GOLDEN / "master", self.target, layout=layout)

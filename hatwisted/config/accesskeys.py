@@ -1,0 +1,49 @@
+"""Whom a server lets in, and how much each may ask for: what a broker and a name server share.
+
+`aclEnable` is RocketMQ's broker's; its name server has no accounts. The other keys are ours, but for
+`rocketmqHome` and the idle time.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from hatwisted.config.values import PATH, Bool, Count, NetworkList, Optional, Whole
+
+
+class AccessKeys(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who may connect to a server and ask it."""
+
+    # -- addresses
+    listen_allow_list: NetworkList = None
+    """Networks from where clients may connect; everywhere if the file doesn't say."""
+    proxy_protocol_from: NetworkList = None
+    """Networks of proxies, whose connections begin with a PROXY header (version 1 or 2)."""
+    admin_allow_list: NetworkList = None
+    """Networks from where the server may be changed. If the file doesn't say: with accounts from everywhere, else
+    from its own host alone."""
+
+    # -- limits
+    max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
+    """Connections of one address, all ports together; half of what there may be if the file doesn't say."""
+    address_request_rate: Count = 0
+    """Requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
+    address_byte_rate: Count = 0
+    """Bytes a second of its requests' bodies."""
+    account_request_rate: Count = 0
+    """The same for an account, with `acl_enable`."""
+    account_byte_rate: Count = 0
+    """The same for an account, with `acl_enable`."""
+    server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
+
+    # -- accounts
+    acl_enable: Bool = False
+    """Serve only requests that an account of ACL 1.0 allows; by a name server, register only administrators'
+    brokers."""
+    rocketmq_home: Annotated[str | None, Optional(PATH)] = None
+    """The folder in which RocketMQ's `conf/` lies; the environment's ROCKETMQ_HOME if the file doesn't say."""
+    acl_plain_file: Annotated[str | None, Optional(PATH)] = None
+    """The file of accounts, RocketMQ's `-Drocketmq.acl.plain.file`; `conf/plain_acl.yml` in `rocketmqHome` if the
+    file doesn't say. There may be more files in the folder `acl` next to it."""

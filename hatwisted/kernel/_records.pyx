@@ -1,0 +1,292 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False
+"""Compiled twin of `hatwisted.kernel.pure.RunEncoder` and of `wire.batch.decode_batch`."""
+
+import ctypes
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+
+from isal import isal_zlib
+
+from hatwisted.logcodec.encoder import RecordEncoder
+from hatwisted.wire import layout
+from hatwisted.wire.batch import BATCH_ENTRY_FIXED, MAX_ENTRIES, decode_batch as decode_batch_pure
+
+cdef extern from "slots.h":
+    Py_ssize_t slot_place(object type, const char *name)
+    PyObject *slot_get(PyObject *object, Py_ssize_t place)
+    void slot_set(PyObject *object, Py_ssize_t place, object value)
+    void put32(char *at, uint32_t value) nogil
+    void put64(char *at, uint64_t value) nogil
+    uint32_t get32(const char *at) nogil
+
+INTERFACE = 2
+
+ctypedef uint32_t (*Crc)(uint32_t, const unsigned char *, uint64_t) noexcept nogil
+
+cdef Crc crc_of_c = NULL
+cdef object crc_of_python = isal_zlib.crc32
+cdef uint32_t CRC_MASK = layout.CRC_MASK
+cdef uint32_t MAGIC = layout.MAGIC_V1
+cdef int BORN_V6 = layout.SYS_BORN_HOST_V6
+cdef int STORE_V6 = layout.SYS_STORE_HOST_V6
+cdef int UNQUEUED = layout.SYS_UNQUEUED
+cdef Py_ssize_t IPV6_EXTRA = layout.IPV6_EXTRA
+cdef Py_ssize_t FIXED = layout.FIXED_SIZE - 1
+cdef Py_ssize_t MAX_FIELD = layout.MAX_TOPIC_LENGTH + 1
+cdef Py_ssize_t MAX_PROPERTIES = layout.MAX_PROPERTIES_LENGTH
+cdef Py_ssize_t ENTRY_FIXED = BATCH_ENTRY_FIXED
+cdef Py_ssize_t MOST_ENTRIES = MAX_ENTRIES
+
+
+def _find_crc():
+    """isal's function itself, where its library shows it: a call through Python costs as much as a KiB's sum."""
+    global crc_of_c
+    try:
+        address = ctypes.cast(ctypes.CDLL(isal_zlib.__file__).crc32_gzip_refl, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return
+    cdef Crc found = <Crc><uintptr_t>address
+    if found(0, b"123456789", 9) == 0xCBF43926:
+        crc_of_c = found
+
+
+_find_crc()
+
+
+cdef inline uint32_t checksum(bytes body) except? 7:
+    if crc_of_c != NULL:
+        return crc_of_c(0, <const unsigned char *>PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)) & CRC_MASK
+    return <uint32_t>crc_of_python(body) & CRC_MASK
+
+
+cdef class RunEncoder:
+    """See `hatwisted.kernel.pure.RunEncoder`."""
+
+    cdef object _plain, _put_type
+    cdef dict _topic_fields
+    cdef bytes _store_host
+    cdef Py_ssize_t topic, queue_id, entries, born_host, born_timestamp, sys_flag, reconsume_times, prepared
+    cdef Py_ssize_t shared, content_size, offset, end, queue_offset, record_offsets
+
+    def __init__(self, bytes store_host not None, put_type not None):
+        self._plain = RecordEncoder(store_host)
+        self._put_type = put_type
+        self._topic_fields = {}
+        self._store_host = store_host
+        if PyBytes_GET_SIZE(store_host) not in (8, 20):
+            raise ValueError("a host has 8 or 20 bytes")
+        self.topic = slot_place(put_type, b"topic")
+        self.queue_id = slot_place(put_type, b"queue_id")
+        self.entries = slot_place(put_type, b"entries")
+        self.born_host = slot_place(put_type, b"born_host")
+        self.born_timestamp = slot_place(put_type, b"born_timestamp")
+        self.sys_flag = slot_place(put_type, b"sys_flag")
+        self.reconsume_times = slot_place(put_type, b"reconsume_times")
+        self.prepared = slot_place(put_type, b"prepared_transaction_offset")
+        self.shared = slot_place(put_type, b"shared_properties")
+        self.content_size = slot_place(put_type, b"content_size")
+        self.offset = slot_place(put_type, b"offset")
+        self.end = slot_place(put_type, b"end")
+        self.queue_offset = slot_place(put_type, b"queue_offset")
+        self.record_offsets = slot_place(put_type, b"record_offsets")
+        places = (
+            self.topic, self.queue_id, self.entries, self.born_host, self.born_timestamp, self.sys_flag,
+            self.reconsume_times, self.prepared, self.shared, self.content_size, self.offset, self.end,
+            self.queue_offset, self.record_offsets,
+        )
+        if min(places) < 0:
+            raise TypeError(f"{put_type} doesn't keep its fields in slots")
+
+    def topic_field(self, topic):
+        return self._plain.topic_field(topic)
+
+    def size(self, put, topic_field):
+        return self._plain.size(put, topic_field)
+
+    cdef bytes _field(self, object topic):
+        field = self._topic_fields.get(topic)
+        if field is None:
+            field = self._topic_fields[topic] = self._plain.topic_field(topic)
+        return <bytes>field
+
+    cdef Py_ssize_t _content(self, PyObject *put) except -1:
+        """Bytes of all bodies and properties, counted: what the caller says is only compared with it."""
+        cdef object entries = <object>slot_get(put, self.entries)
+        cdef object shared = <object>slot_get(put, self.shared)
+        if type(shared) is not bytes or (type(entries) is not tuple and type(entries) is not list):
+            raise TypeError("entries are a list or a tuple, properties are bytes")
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(shared) * len(entries)
+        for entry in entries:
+            if type(entry) is not tuple or len(<tuple>entry) != 3:
+                raise TypeError("an entry is a tuple of flag, body and properties")
+            body, properties = (<tuple>entry)[1], (<tuple>entry)[2]
+            if type(body) is not bytes or type(properties) is not bytes:
+                raise TypeError("body and properties are bytes")
+            size += PyBytes_GET_SIZE(body) + PyBytes_GET_SIZE(properties)
+        cdef Py_ssize_t said = <object>slot_get(put, self.content_size)
+        if said < 0:
+            slot_set(put, self.content_size, size)
+        elif said != size:
+            raise ValueError(f"{size} bytes of content, {said} were announced")
+        return size
+
+    def encode_run(self, puts, Py_ssize_t first, run, timestamp, dict queue_offsets not None, easy_size):
+        cdef list all_puts = puts if type(puts) is list else list(puts)
+        cdef Py_ssize_t count = len(all_puts), index = first, size, most = easy_size
+        cdef Py_ssize_t begin = run.at, at = begin, room_end = run.room_end
+        cdef PyObject *put
+        cdef bytes field
+        cdef int flags
+        if first < 0:
+            raise IndexError("a negative place in the list")
+        while index < count:
+            each = all_puts[index]
+            if type(each) is not self._put_type:
+                raise TypeError(f"{type(each)} is no put")
+            put = <PyObject *>each
+            field = self._field(<object>slot_get(put, self.topic))
+            flags = <object>slot_get(put, self.sys_flag)
+            size = FIXED + PyBytes_GET_SIZE(field)
+            if flags & BORN_V6:
+                size += IPV6_EXTRA
+            if PyBytes_GET_SIZE(self._store_host) == 20:
+                size += IPV6_EXTRA
+            size = size * len(<object>slot_get(put, self.entries)) + self._content(put)
+            if size > most or not 2 <= PyBytes_GET_SIZE(field) <= MAX_FIELD or at + size > room_end:
+                break
+            at += size
+            index += 1
+        if index == first:
+            return index
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, at - begin)
+        cdef char *place = PyBytes_AS_STRING(out)
+        cdef char *stop = place + (at - begin)
+        cdef int64_t stamp = timestamp
+        at = begin
+        cdef Py_ssize_t number
+        for number in range(first, index):
+            each = all_puts[number]
+            put = <PyObject *>each
+            size = self._encode(put, place, stop, at, stamp, queue_offsets)
+            place += size
+            at += size
+        if place != stop:
+            raise RuntimeError("the puts have changed while they were encoded")
+        run.at = at
+        run.parts.append(out)
+        run.puts.extend(all_puts if first == 0 and index == count else all_puts[first:index])
+        return index
+
+    cdef Py_ssize_t _encode(
+        self, PyObject *put, char *place, char *stop, Py_ssize_t at, int64_t stamp, dict queue_offsets
+    ) except -1:
+        """The records of one put; their bytes in all."""
+        cdef object topic = <object>slot_get(put, self.topic)
+        cdef bytes field = self._field(topic)
+        cdef bytes shared = <bytes>slot_get(put, self.shared)
+        cdef object entries = <object>slot_get(put, self.entries)
+        cdef object born_host = <object>slot_get(put, self.born_host)
+        cdef int flags = <object>slot_get(put, self.sys_flag)
+        cdef int queue_id = <object>slot_get(put, self.queue_id)
+        cdef int times = <object>slot_get(put, self.reconsume_times), flag
+        cdef int64_t born = <object>slot_get(put, self.born_timestamp)
+        cdef int64_t prepared = <object>slot_get(put, self.prepared)
+        cdef int64_t queue_offset = 0, step = 0
+        cdef Py_ssize_t born_size = 20 if flags & BORN_V6 else 8
+        cdef Py_ssize_t store_size = PyBytes_GET_SIZE(self._store_host)
+        cdef Py_ssize_t field_size = PyBytes_GET_SIZE(field), shared_size = PyBytes_GET_SIZE(shared)
+        cdef Py_ssize_t fixed = 72 + born_size + store_size + field_size + 2
+        cdef Py_ssize_t size, body_size, own_size, begin = at
+        cdef bytes body, own
+        cdef list offsets = []
+        cdef tuple entry
+        if type(born_host) is not bytes or PyBytes_GET_SIZE(born_host) != born_size:
+            raise ValueError(f"a born host of {len(born_host)} bytes, {born_size} by its sysFlag")
+        flags = flags & ~STORE_V6
+        if store_size == 20:
+            flags |= STORE_V6
+        if not flags & UNQUEUED:
+            key = (topic, <object>slot_get(put, self.queue_id))
+            queue_offset = queue_offsets.get(key, 0)
+            queue_offsets[key] = queue_offset + len(entries)
+            step = 1
+        slot_set(put, self.offset, at)
+        slot_set(put, self.queue_offset, queue_offset)
+        for each in entries:
+            entry = <tuple>each
+            flag = entry[0]
+            body = <bytes>entry[1]
+            own = <bytes>entry[2]
+            body_size = PyBytes_GET_SIZE(body)
+            own_size = PyBytes_GET_SIZE(own)
+            if own_size + shared_size > 0xFFFF:
+                raise OverflowError("properties are longer than their length field can say")
+            size = fixed + body_size + own_size + shared_size
+            if size > 0x7FFFFFFF:
+                raise OverflowError("a record is longer than its length field can say")
+            if size > stop - place:
+                raise RuntimeError("the puts have changed while they were encoded")
+            put32(place, <uint32_t>size)
+            put32(place + 4, MAGIC)
+            put32(place + 8, checksum(body))
+            put32(place + 12, <uint32_t>queue_id)
+            put32(place + 16, <uint32_t>flag)
+            put64(place + 20, <uint64_t>queue_offset)
+            put64(place + 28, <uint64_t>at)
+            put32(place + 36, <uint32_t>flags)
+            put64(place + 40, <uint64_t>born)
+            memcpy(place + 48, PyBytes_AS_STRING(born_host), born_size)
+            place += 48 + born_size
+            put64(place, <uint64_t>stamp)
+            memcpy(place + 8, PyBytes_AS_STRING(self._store_host), store_size)
+            place += 8 + store_size
+            put32(place, <uint32_t>times)
+            put64(place + 4, <uint64_t>prepared)
+            put32(place + 12, <uint32_t>body_size)
+            memcpy(place + 16, PyBytes_AS_STRING(body), body_size)
+            place += 16 + body_size
+            memcpy(place, PyBytes_AS_STRING(field), field_size)
+            place += field_size
+            place[0] = <char>((own_size + shared_size) >> 8)
+            place[1] = <char>((own_size + shared_size) & 0xFF)
+            memcpy(place + 2, PyBytes_AS_STRING(own), own_size)
+            memcpy(place + 2 + own_size, PyBytes_AS_STRING(shared), shared_size)
+            place += 2 + own_size + shared_size
+            offsets.append(at)
+            at += size
+            queue_offset += step
+        slot_set(put, self.record_offsets, offsets)
+        slot_set(put, self.end, at)
+        return at - begin
+
+
+def decode_batch(bytes body not None):
+    """See `wire.batch.decode_batch`, which also says what is wrong with a body that isn't one."""
+    cdef list entries = []
+    cdef const char *data = PyBytes_AS_STRING(body)
+    cdef int64_t end = PyBytes_GET_SIZE(body), position = 0, following, properties_at, size, body_size, own
+    cdef int64_t last = end - ENTRY_FIXED
+    cdef Py_ssize_t count = 0
+    while position <= last and count < MOST_ENTRIES:
+        size = <int>get32(data + position)
+        body_size = <int>get32(data + position + 16)
+        following = position + size
+        properties_at = position + ENTRY_FIXED + body_size
+        if body_size < 0 or properties_at > following or following > end:
+            return decode_batch_pure(body)
+        own = (<unsigned char>data[properties_at - 2]) << 8 | <unsigned char>data[properties_at - 1]
+        if properties_at + own != following or own > MAX_PROPERTIES:
+            return decode_batch_pure(body)
+        entries.append((
+            <int>get32(data + position + 12),
+            PyBytes_FromStringAndSize(data + position + 20, body_size),
+            PyBytes_FromStringAndSize(data + properties_at, own),
+        ))
+        position = following
+        count += 1
+    if position < end:
+        return decode_batch_pure(body)
+    return entries

@@ -1,0 +1,43 @@
+"""Which twin is used. A compiled one that was built from older sources counts as none."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from hatwisted.kernel import pure
+from hatwisted.wire.remoting import TakeSends
+
+INTERFACE: Final = 2
+"""Raised with every change of a compiled twin's interface, there and here."""
+
+
+def compiled_parts() -> dict[str, ModuleType]:
+    """The compiled modules by their names; none if one of them is missing or doesn't fit."""
+    names = ("_requests", "_admission", "_records", "_answers")
+    try:
+        parts = {name: import_module(f"hatwisted.kernel.{name}") for name in names}
+    except ImportError:
+        return {}
+    return parts if all(part.INTERFACE == INTERFACE for part in parts.values()) else {}
+
+
+_parts = {} if os.environ.get("HATWISTED_PURE", "0") not in ("", "0") else compiled_parts()
+
+COMPILED: Final = bool(_parts)
+"""Is the compiled twin in use?"""
+
+RunEncoder = pure.RunEncoder
+SendAnswers = pure.SendAnswers
+decode_batch = pure.decode_batch
+take_sends: TakeSends | None = pure.take_sends
+UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
+
+if COMPILED and not TYPE_CHECKING:
+    RunEncoder = _parts["_records"].RunEncoder
+    SendAnswers = _parts["_answers"].SendAnswers
+    decode_batch = _parts["_records"].decode_batch
+    take_sends = _parts["_requests"].take_sends
+    UsualPuts = _parts["_admission"].UsualPuts

@@ -1,0 +1,138 @@
+"""The twin in Python: what each part of the kernel does, and what runs where nothing is compiled.
+
+The work itself is done by the codecs of `logcodec` and `wire`; here they have the kernel's interface.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from hatwisted.kernel.appendrun import AppendRun
+from hatwisted.logcodec.encoder import RecordEncoder
+from hatwisted.wire import layout
+from hatwisted.wire.batch import decode_batch
+from hatwisted.wire.codes import FLAG_ONEWAY
+from hatwisted.wire.remoting import encode_send_response
+
+__all__ = ["RunEncoder", "SendAnswers", "UsualPuts", "decode_batch", "take_sends"]
+
+take_sends = None
+"""Takes the leading sends of a read: (data, position, commands, max_frame, max_header) -> position. The twin in
+Python is the receiver itself, which reads every frame."""
+
+
+class UsualPutsTwin(Protocol):
+    """The puts of the usual among a read's sends.
+
+    - pair: the property that every stored message gets, after all others
+    - put_type: of all puts
+    """
+
+    def __init__(self, pair: bytes, put_type: type) -> None: ...
+
+    def take(
+        self, requests: Sequence[Any], first: int, known: dict[str, int], host: bytes, puts: list[Any]
+    ) -> int:
+        """Add the puts of the leading requests that are usual; the index of the first that isn't.
+
+        - requests, first: the requests, and the index of the first to look at
+        - known: number of queues of the topics that this read's sends may go to
+        - host: of the producer, 8 or 20 bytes
+        - puts: get more
+        """
+
+
+UsualPuts = None
+"""In Python, that is Admission's work alone."""
+
+_TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
+"""Bytes that a topic's field may have, with its length byte."""
+
+
+class RunEncoder(RecordEncoder):
+    """Encodes puts for one broker.
+
+    - store_host: 8 or 20 bytes (address, port as i32) that every record carries
+    - put_type: of all puts
+    """
+
+    def __init__(self, store_host: bytes, put_type: type) -> None:
+        super().__init__(store_host)
+        self._put_type = put_type
+
+    def encode_run(
+        self,
+        puts: Sequence[Any],
+        first: int,
+        run: AppendRun,
+        timestamp: int,
+        queue_offsets: dict[tuple[str, int], int],
+        easy_size: int,
+    ) -> int:
+        """Add the records of puts to a run, and set the puts' offsets. Returns the index of the first put that
+        needs more care, or their number: one of more than easy_size bytes, with an impossible topic, or
+        without room.
+
+        - puts, first: the puts, and the index of the first to encode
+        - run: gets the records
+        - timestamp: ms
+        - queue_offsets: the next one of each queue; raised
+        - easy_size: bytes of a put's records that break no limit
+        """
+        size_of, encode, parts, room_end = self.size, self.encode, run.parts, run.room_end
+        for index in range(first, len(puts)):
+            put = puts[index]
+            field = self.topic_field(put.topic)
+            size = size_of(put, field)
+            if size > easy_size or len(field) not in _TOPIC_FIELD or run.at + size > room_end:
+                return index
+            if put.sys_flag & layout.SYS_UNQUEUED:
+                queue_offset = -1
+            else:
+                key = (put.topic, put.queue_id)
+                queue_offset = queue_offsets.get(key, 0)
+                queue_offsets[key] = queue_offset + len(put.entries)
+            encode(put, field, parts, run.at, timestamp, queue_offset)
+            run.at = put.end
+            run.puts.append(put)
+        return len(puts)
+
+
+class SendAnswers:
+    """Encodes the answers to stored sends.
+
+    - host_hex: the store's host as message ids have it
+    - put_type: of all puts
+    - ok: the status of those that are answered here
+    """
+
+    def __init__(self, host_hex: str, put_type: type, ok: object) -> None:
+        self._host_hex = host_hex
+        self._ok = ok
+
+    def encode(self, puts: Sequence[Any], first: int) -> tuple[bytes, int]:
+        """The frames that answer the puts from `first` on, and the index of the first put that they leave out:
+        its status is another, or its answer isn't JSON. One-way sends get none."""
+        answers: list[bytes] = []
+        for index in range(first, len(puts)):
+            put = puts[index]
+            request = put.token
+            if put.status is not self._ok or request.binary:
+                return b"".join(answers), index
+            if not request.flag & FLAG_ONEWAY:
+                ids = message_ids(self._host_hex, put)
+                answers.append(
+                    encode_send_response(request.opaque, put.answer_queue_id, put.queue_offset, ids)
+                )
+        return b"".join(answers), len(puts)
+
+
+def message_ids(host_hex: str, put: Any) -> str:
+    """Offset message id of a put; a batch has those of all its messages, joined by commas."""
+    if len(put.record_offsets) == 1:
+        return f"{host_hex}{put.offset:016X}"
+    offsets = put.record_offsets
+    digits = struct.pack(f">{len(offsets)}q", *offsets).hex().upper()
+    return host_hex + f",{host_hex}".join([digits[at : at + 16] for at in range(0, len(digits), 16)])

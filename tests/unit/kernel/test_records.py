@@ -1,0 +1,163 @@
+"""Records of a run: both twins write the same bytes, stop at the same put and set the same offsets."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.kernel import UNLIMITED, AppendRun, pure
+from hatwisted.store.log.put import Put
+from hatwisted.wire import layout
+from hatwisted.wire.batch import MAX_ENTRIES, CorruptBatch, encode_batch
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.record import decode_record
+from hatwisted.wire.storedrecord import Record
+from tests.unit.kernel.twins import NOT_BUILT, compiled, twins
+
+V4 = HostPort(b"\x7f\0\0\1", 10911).pack()
+V6 = HostPort(bytes(15) + b"\1", 10911).pack()
+
+int32 = st.integers(-(1 << 31), (1 << 31) - 1)
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+entry = st.tuples(int32, st.binary(max_size=300), st.binary(max_size=60))
+
+
+@st.composite
+def puts(draw: st.DrawFn) -> dict[str, Any]:
+    """Arguments of a put."""
+    entries = draw(st.lists(entry, min_size=1, max_size=4))
+    sys_flag = draw(st.integers(0, 0xFFF))
+    shared = draw(st.binary(max_size=20))
+    counted = draw(st.booleans())
+    size = sum(len(body) + len(own) + len(shared) for _, body, own in entries)
+    return {
+        "topic": draw(st.sampled_from(["T", "Topic", "", "ü" * 30, "x" * 127, "x" * 128])),
+        "queue_id": draw(int32),
+        "entries": entries if draw(st.booleans()) else tuple(entries),
+        "born_host": V6 if sys_flag & layout.SYS_BORN_HOST_V6 else V4,
+        "born_timestamp": draw(int64),
+        "sys_flag": sys_flag,
+        "reconsume_times": draw(int32),
+        "prepared_transaction_offset": draw(int64),
+        "shared_properties": shared,
+        "content_size": size if counted else -1,
+    }
+
+
+def encoded(
+    twin: Any, host: bytes, given_puts: list[dict[str, Any]], room: int, easy: int
+) -> tuple[Any, ...]:
+    """All that a twin's run leaves behind."""
+    run = AppendRun(1000, 1000 + room)
+    fresh: list[Put] = [Put(**arguments) for arguments in given_puts]
+    offsets = {("T", 0): 7}
+    index = twin.RunEncoder(host, Put).encode_run(fresh, 0, run, 1234567890123, offsets, easy)
+    outcomes = [
+        (put.offset, put.end, put.queue_offset, list(put.record_offsets), put.content_size)
+        for put in fresh[:index]
+    ]
+    return index, b"".join(run.parts), run.at, run.puts == fresh[:index], offsets, outcomes
+
+
+class RunTests(SynchronousTestCase):
+    @given(
+        st.lists(puts(), max_size=5),
+        st.sampled_from([V4, V6]),
+        st.integers(0, 2000) | st.just(1 << 40),
+        st.integers(-1, 1000) | st.just(UNLIMITED),
+    )
+    def test_both_twins_do_the_same(
+        self, given_puts: list[dict[str, Any]], host: bytes, room: int, easy: int
+    ) -> None:
+        first, *others = [encoded(twin, host, given_puts, room, easy) for twin in twins()]
+        for other in others:
+            self.assertEqual(other, first)
+
+    def test_a_record_has_every_field(self) -> None:
+        for twin in twins():
+            run = AppendRun(500, 1 << 30)
+            put: Put = Put(
+                "Topic", 3, ((9, b"body", b"A\x01b\x02"),), V4, 77, 1, 2, 5, shared_properties=b"C\x01d"
+            )
+            self.assertEqual(
+                twin.RunEncoder(V4, Put).encode_run([put], 0, run, 88, {("Topic", 3): 40}, UNLIMITED), 1
+            )
+            record = decode_record(b"".join(run.parts), at=500)
+            assert isinstance(record, Record)
+            self.assertEqual((record.topic, record.queue_id, record.queue_offset), ("Topic", 3, 40))
+            self.assertEqual((record.flag, record.sys_flag, record.body), (9, 1, b"body"))
+            self.assertEqual(record.raw_properties, b"A\x01b\x02C\x01d")
+            self.assertEqual((record.born_timestamp, record.store_timestamp), (77, 88))
+            self.assertEqual((record.reconsume_times, record.prepared_transaction_offset), (2, 5))
+
+    def test_a_run_goes_on_where_it_stopped(self) -> None:
+        for twin in twins():
+            small = [Put("T", 0, ((0, b"x", b""),), V4, 1) for _ in range(4)]
+            small[2].entries = ((0, b"x" * 500, b""),)
+            run, offsets, encoder = AppendRun(0, 1 << 20), {}, twin.RunEncoder(V4, Put)  # type: ignore[var-annotated]
+            self.assertEqual(encoder.encode_run(small, 0, run, 1, offsets, 200), 2)
+            self.assertEqual(encoder.encode_run((small[2],), 0, run, 1, offsets, UNLIMITED), 1)
+            self.assertEqual(encoder.encode_run(small, 3, run, 1, offsets, 200), 4)
+            self.assertEqual([put.queue_offset for put in small], [0, 1, 2, 3])
+            self.assertEqual(run.puts, small)
+            self.assertEqual(sum(map(len, run.parts)), run.at)
+
+    def test_what_is_no_put_is_refused_before_anything_is_written(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+        encoder = compiled().RunEncoder(V4, Put)
+        good: Put = Put("T", 0, ((0, b"x", b""),), V4, 1)
+        wrong: list[tuple[type[Exception], Any]] = [
+            (TypeError, object()),
+            (TypeError, Put("T", 0, ((0, bytearray(b"x"), b""),), V4, 1)),  # type: ignore[arg-type]
+            (TypeError, Put("T", 0, ((0, b"x"),), V4, 1)),  # type: ignore[arg-type]
+            (TypeError, Put("T", 0, iter(()), V4, 1)),  # type: ignore[arg-type]
+            (ValueError, Put("T", 0, ((0, b"x", b""),), V4, 1, content_size=5)),
+            (ValueError, Put("T", 0, ((0, b"x", b""),), V6, 1)),
+            (OverflowError, Put("T", 1 << 31, ((0, b"x", b""),), V4, 1)),
+            (OverflowError, Put("T", 0, ((0, b"x", bytes(1 << 16)),), V4, 1)),
+        ]
+        for kind, bad in wrong:
+            run = AppendRun(0, 1 << 30)
+            self.assertRaises(kind, encoder.encode_run, [good, bad], 0, run, 1, {}, UNLIMITED)
+            self.assertEqual((run.at, run.parts, run.puts), (0, [], []))
+
+
+class BatchTests(SynchronousTestCase):
+    @given(st.lists(entry, max_size=6))
+    def test_entries(self, entries: list[tuple[int, bytes, bytes]]) -> None:
+        for twin in twins():
+            self.assertEqual(twin.decode_batch(encode_batch(entries)), entries)
+
+    @given(st.lists(entry, min_size=1, max_size=4), st.randoms(use_true_random=False))
+    def test_damage_is_found_by_both_alike(
+        self, entries: list[tuple[int, bytes, bytes]], chance: random.Random
+    ) -> None:
+        data = bytearray(encode_batch(entries))
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 127, 128, 255, chance.randrange(256)))
+        body = bytes(data[: chance.randrange(len(data) + 1)]) if chance.random() < 0.3 else bytes(data)
+        outcomes: list[Any] = []
+        for twin in twins():
+            try:
+                outcomes.append(twin.decode_batch(body))
+            except CorruptBatch as error:
+                outcomes.append(str(error))
+        self.assertEqual(outcomes[1:], outcomes[:-1])
+
+    def test_more_messages_than_a_batch_may_have(self) -> None:
+        for twin in twins():
+            self.assertEqual(len(twin.decode_batch(encode_batch([(0, b"", b"")] * MAX_ENTRIES))), MAX_ENTRIES)
+            body = encode_batch([(0, b"", b"")] * (MAX_ENTRIES + 1))
+            self.assertRaises(CorruptBatch, twin.decode_batch, body)
+
+
+class PureTests(SynchronousTestCase):
+    def test_pythons_twin_has_the_kernels_names(self) -> None:
+        self.assertTrue(pure.__all__)
+        for twin in twins():
+            self.assertEqual([name for name in pure.__all__ if not hasattr(twin, name)], [])
