@@ -25,6 +25,16 @@ from hatwisted.cli.lazygroup import LazyGroup
         "produce": "hatwisted.cli.cluster.produce:produce",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
+    helps={
+        "audit": "Compare the logs of a running master and slave, each HOST:PORT.",
+        "cluster": "Show the brokers of a cluster, and how they are.",
+        "consume": "Print the messages of a topic.",
+        "group": "List, create, reset and delete consumer groups.",
+        "log": "Inspect, check and repair a commit log.",
+        "pipeline": "Logs as tables: land, audit, rebuild, report, export, import.",
+        "produce": "Send lines of standard input as messages to a topic.",
+        "topic": "List, create and delete topics.",
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="hatwisted")
