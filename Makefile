@@ -31,7 +31,8 @@ help:
 	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all): among it'
 	@echo '              1,000 kills of real brokers under load, and 200 failures of their power'
 	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
-	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md'
+	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md; ROW=send-sync for one row,'
+	@echo '              with AGAINST=REV this checkout against another revision of it, in alternation'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'
 	@echo 'make docs     these pages and the API as HTML, in build/docs'
 	@echo 'make dist     sdist and wheel in dist/, the same bytes each time'
@@ -113,8 +114,9 @@ docs: $(call extras,docs pipeline)
 	$(SPHINX)
 	@echo 'build/docs/index.html'
 
+# AGAINST: a revision (or `pure`) that this checkout is compared with in ROW, in alternation.
 bench: $(call extras,bench pipeline)
-	$(BIN)/python -m bench $(BENCH)
+	$(if $(AGAINST),$(BIN)/python -m bench.against $(AGAINST) $(if $(ROW),--row $(ROW)) $(BENCH),$(BIN)/python -m bench $(if $(ROW),--only $(ROW)) $(BENCH))
 
 # The unit layer's branch coverage. The servers, the client and the codecs have a higher floor of their own: what runs
 # in Spark, the demo, and the drivers on sockets are covered by other layers.

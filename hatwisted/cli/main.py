@@ -23,6 +23,7 @@ from hatwisted.cli.lazygroup import LazyGroup
         "log": "hatwisted.cli.log.loggroup:log",
         "pipeline": "hatwisted.cli.pipeline.commands:pipeline",
         "produce": "hatwisted.cli.cluster.produce:produce",
+        "status": "hatwisted.cli.cluster.status:status",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
     helps={

@@ -4,7 +4,8 @@ share.
 Values first: `message`, `sending` (messages as requests, answers as results), `tries`, `rounds` (tries at
 several servers), `selection`, `routes`, `pullprogress`, `processqueue`, `allocation`, `subscription`. On
 them coroutines that await nothing but `tasks.Waiter`s: `producer`, `queuereader` -> `consumeservice` ->
-`assignment` -> `consumer`, `admin`. `clusterlink` is on top, `consumerstate` and `api` are what programs of
+`assignment` -> `consumer`, `admin`, `survey` (all brokers at once). `clusterlink` is on top,
+`consumerstate` and `api` are what programs of
 every loop see, `session` (one identity among the brokers) under all its parts, and `driver` says what a
 loop has to give; `calls` is what its connections have in common, `process` what it takes from its process.
 `credentials` sign requests, and `credentialfile` finds them; `tls` says how connections are encrypted.

@@ -1,8 +1,9 @@
-"""Commands on a running cluster: `produce`, `consume`, `topic`, `group`, `cluster`.
+"""Commands on a running cluster: `produce`, `consume`, `topic`, `group`, `cluster`, `status`.
 
 Read `clusterrun` (a reactor for as long as one command takes) with `clusteraccount` and `clustertls` (who signs
 its requests, what encrypts them), then the command that interests you; `brokerlist` is `hatwisted cluster`,
-`audit` compares the logs of two brokers, `completion` is what the shell offers after TAB.
+`audit` compares the logs of two brokers, `status` shows how all of them are (`looking` asks, `hatwisted.health`
+judges, `statusscreen` draws), `completion` is what the shell offers after TAB.
 
 They work through `hatwisted.client`, as a program would.
 """

@@ -1,0 +1,182 @@
+"""`python -m bench.against REV --row send-sync`: two revisions of ours in alternation, so that 3 % can be seen.
+
+`make bench ROW=send-sync AGAINST=REV` runs it. REV is checked out under var/bench and its kernel built there, as
+an installation would; `pure` means this checkout with HATWISTED_PURE=1. Both pairs are started once, only one of
+them runs at a time, memory is warmed before each of its turns, and a turn is a fixed number of messages. What is
+compared is the rate, and the CPU time a message costs master and slave, which noise hardly moves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bench.arena import BATCH, MESSAGE_BYTES, SINGLE, Arena, LoadOptions, check_answers, servers, settle
+from bench.figures import spread
+from bench.sending import PING, WIDE
+from bench.warmth import touch
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import REPOSITORY
+
+ROWS: dict[str, tuple[str, LoadOptions, int]] = {
+    "send-sync": ("SYNC_MASTER", SINGLE, 400_000),
+    "send-async": ("ASYNC_MASTER", SINGLE, 400_000),
+    "batch-sync": ("SYNC_MASTER", BATCH, 800_000),
+    "wide-sync": ("SYNC_MASTER", WIDE, 400_000),
+    "latency": ("SYNC_MASTER", PING, 12_000),
+}
+"""Role, load, and messages of one turn."""
+STORES = REPOSITORY / "var" / "bench"
+WARM_MESSAGES = 150_000
+PURE = "pure"
+SECONDS = 300.0  # that a turn may take
+
+
+@dataclass
+class Contender:
+    """One revision: its pair, and what its turns have shown. CPU times in us a message."""
+
+    name: str
+    sources: Path
+    group: BrokerGroup
+    rates: list[float] = field(default_factory=list)
+    p50: list[float] = field(default_factory=list)
+    p99: list[float] = field(default_factory=list)
+    master: list[float] = field(default_factory=list)
+    slave: list[float] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.against", description=__doc__)
+    parser.add_argument("revision", help="what this checkout is compared with: a commit, or 'pure'")
+    parser.add_argument("--row", choices=list(ROWS), default="send-sync")
+    parser.add_argument("--turns", type=int, default=5, help="of each revision")
+    parser.add_argument("--messages", type=int, default=0, help="of each turn")
+    options = parser.parse_args(arguments)
+    role, load, messages = ROWS[options.row]
+    messages = options.messages or messages
+    arena = Arena(STORES, [OURS])
+    with ExitStack() as stack:
+        contenders = [
+            _started(stack, arena, role, name, sources)
+            for name, sources in (("this", REPOSITORY), (options.revision, _sources(options.revision)))
+        ]
+        for each in contenders:
+            _turn(arena, contenders, each, load, min(messages, WARM_MESSAGES), counts=False)
+        for _ in range(options.turns):
+            for each in contenders:
+                _turn(arena, contenders, each, load, messages)
+    _report(options.row, contenders)
+
+
+def _sources(revision: str) -> Path:
+    """A checkout of the revision with its kernel built, if it has one."""
+    if revision == PURE:
+        return REPOSITORY
+    git = ["git", "-C", str(REPOSITORY)]
+    found = subprocess.run(
+        [*git, "rev-parse", "--verify", f"{revision}^{{commit}}"], capture_output=True, text=True
+    )
+    if found.returncode:
+        sys.exit(f"{revision} is no revision of {REPOSITORY}: {found.stderr.strip()}")
+    folder = STORES / "revisions" / found.stdout.strip()[:12]
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.run([*git, "archive", found.stdout.strip()], capture_output=True, check=True)
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        subprocess.run(["tar", "-x", "-C", str(unfinished)], input=packed.stdout, check=True)
+        unfinished.rename(folder)
+    if (folder / "setup.py").exists():
+        subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=folder, check=True)
+    return folder
+
+
+def _started(stack: ExitStack, arena: Arena, role: str, name: str, sources: Path) -> Contender:
+    """The revision's pair, running.
+
+    - stack: ends it
+    - arena: where its stores lie
+    - role: of its master
+    - name: of the revision
+    - sources: its checkout
+    """
+    group = stack.enter_context(arena.pair(OURS, role))
+    for server in servers(group):
+        own = {"HATWISTED_PURE": "1"} if name == PURE else {}
+        server.environment = {**server.environment, "PYTHONPATH": str(sources), **own}
+    arena.say(f"starting {name} as {role} with a slave")
+    group.start()
+    return Contender(name, sources, group)
+
+
+def _turn(
+    arena: Arena,
+    contenders: Sequence[Contender],
+    each: Contender,
+    load: LoadOptions,
+    messages: int,
+    counts: bool = True,
+) -> None:
+    """Only this contender runs, on warm memory.
+
+    - arena: the run
+    - contenders: all
+    - each: whose turn it is
+    - load, messages: what it gets
+    - counts: False while it gets warm
+    """
+    others = [server for other in contenders if other is not each for server in servers(other.group)]
+    settle()
+    touch(2 * messages * MESSAGE_BYTES)
+    for server in others:
+        server.suspend()
+    try:
+        before = [server.cpu_seconds() for server in servers(each.group)]
+        requests = messages // int(load.get("batch", 1))
+        result = arena.load(
+            each.group.master_port, {**load, "requests": requests}, seconds=SECONDS, quiet=True
+        )
+        check_answers(result)
+        each.group.wait_caught_up()
+        after = [server.cpu_seconds() for server in servers(each.group)]
+    finally:
+        for server in others:
+            server.resume()
+    if counts:
+        master, slave = (1e6 * (now - then) / messages for then, now in zip(before, after, strict=True))
+        each.rates.append(float(result["rate"]))
+        each.p50.append(float(result["p50_ms"]))
+        each.p99.append(float(result["p99_ms"]))
+        each.master.append(master)
+        each.slave.append(slave)
+        arena.say(f"{each.name}: {result['rate']:,.0f} msgs/s, CPU {master:.1f} + {slave:.1f} us a message")
+
+
+def _report(row: str, contenders: Sequence[Contender]) -> None:
+    this, that = contenders
+    print(f"{row}: medians (and ranges) of {len(this.rates)} turns each")
+    for label, name, digits in (
+        ("msgs/s", "rates", 0),
+        ("p50 ms", "p50", 3),
+        ("p99 ms", "p99", 3),
+        ("CPU us a message, master", "master", 1),
+        ("CPU us a message, slave", "slave", 1),
+    ):
+        ours, theirs = getattr(this, name), getattr(that, name)
+        ratio = median(ours) / median(theirs) if median(theirs) else float("nan")
+        print(
+            f"  {label}: this {spread(ours, digits)}, {that.name} {spread(theirs, digits)}, ratio {ratio:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""How a cluster is, as one screen of 80 columns: brokers in two lines each, groups, and what to do.
+
+Nothing is cut off and no column is shared, so that a narrow terminal folds lines and loses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from hatwisted.health.figures import BrokerFigures, GroupProgress, View
+from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
+from hatwisted.wire.printable import printable
+from hatwisted.wire.quantities import size_text
+
+MOST_GROUPS: Final = 5
+"""Consumer groups on the screen; `--json` has all."""
+GOOD, BAD, FAINT = "green", "bold red", "dim"
+
+
+def screen(view: View, found: list[Finding]) -> RenderableType:
+    """All of it. found: findings of this view."""
+    parts = [*_head(view, found), *_brokers(view, found), *_groups(view.now.groups), *_advice(found)]
+    return Group(*parts)
+
+
+def span_text(seconds: float) -> str:
+    """A time as people say it: 0.4 s, 12 s, 3 min, 2.5 h."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _head(view: View, found: list[Finding]) -> Iterable[RenderableType]:
+    problems = sum(each.weight is Weight.PROBLEM for each in found)
+    when = datetime.fromtimestamp(view.now.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.now.at else ""
+    verdict = Text("all well", GOOD) if not problems else Text(_count(problems, "problem"), BAD)
+    yield Text.assemble((f"{when}  ", FAINT), verdict)
+    for address, error in view.now.name_servers.items():
+        state = Text("no answer", BAD) if error else Text("ok", GOOD)
+        yield Text.assemble("name server  ", printable(address), "  ", state)
+
+
+def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
+    seen = None
+    for broker in view.now.brokers:
+        if broker.group != seen:
+            seen = broker.group
+            yield Text()
+            yield Text(printable(seen), "bold")
+        yield Padding(_who(view, broker), (0, 0, 0, 2))
+        if broker.error is None:
+            yield Padding(Text(_figures(view, broker), FAINT), (0, 0, 0, 6))
+
+
+def _who(view: View, broker: BrokerFigures) -> Text:
+    role = broker.role or ("MASTER" if broker.is_master else "SLAVE")
+    state, style = _state(view, broker)
+    words = f"{broker.id:>3} {role:<12}  {printable(broker.address)}  {printable(broker.version or '')}  "
+    return Text.assemble(words, (printable(state), style))
+
+
+def _state(view: View, broker: BrokerFigures) -> tuple[str, str]:
+    if broker.error is not None:
+        return "no answer", BAD
+    if broker.is_master:
+        count = None if broker.slaves is None else len(broker.slaves)
+        return ("up" if count is None else f"up, {_count(count, 'slave')} linked"), GOOD
+    lag = view.lag(broker)
+    if lag is None:
+        return "up", GOOD
+    if not lag.bytes:
+        return "level", GOOD
+    age = "" if lag.seconds is None else f", {span_text(lag.seconds)}"
+    still = "" if lag.to_level is None else f", level in {span_text(lag.to_level)}"
+    return f"{size_text(lag.bytes)} behind{age}{still}", "yellow" if lag.rate else BAD
+
+
+def _figures(view: View, broker: BrokerFigures) -> str:
+    """Those that it tells, on one line or two."""
+    growth = view.growth(broker)
+    parts = [
+        f"log {broker.log_begin or 0:,} to {broker.log_end or 0:,}",
+        None if growth is None else f"{size_text(growth)}/s",
+        None if broker.put_tps is None or not broker.is_master else f"in {broker.put_tps:,.0f}/s",
+        None if broker.get_tps is None else f"out {broker.get_tps:,.0f}/s",
+        None if broker.disk_used is None else f"disk {broker.disk_used:.0%}",
+        f"unflushed {size_text(broker.flush_lag)}" if broker.flush_lag else None,
+        f"undispatched {size_text(broker.dispatch_lag)}" if broker.dispatch_lag else None,
+        None if broker.state is None else f"link: {broker.state}",
+        _heard(broker),
+    ]
+    return "  ".join(printable(each) for each in parts if each)
+
+
+def _heard(broker: BrokerFigures) -> str | None:
+    if broker.last_heard is None:
+        return None
+    return f"heard {span_text(max(0.0, broker.at - broker.last_heard))} ago"
+
+
+def _groups(groups: list[GroupProgress]) -> Iterable[RenderableType]:
+    behind = [each for each in groups if each.behind]
+    if not groups:
+        return
+    yield Text()
+    yield Text.assemble(("consumer groups", "bold"), f"  {len(groups)}, {len(behind)} of them behind")
+    for each in behind[:MOST_GROUPS]:
+        style = BAD if each.behind >= GROUP_BEHIND else ""
+        members = "" if each.members is None else f"  {_count(each.members, 'member')}"
+        yield Text(f"  {each.behind:>12,}  {printable(each.name)}{members}", style)
+    if len(behind) > MOST_GROUPS:
+        yield Text(f"  and {len(behind) - MOST_GROUPS} more: --json has all", FAINT)
+
+
+def _advice(found: list[Finding]) -> Iterable[RenderableType]:
+    for each in found:
+        mark, style = ("!", BAD) if each.weight is Weight.PROBLEM else ("-", "")
+        yield Text()
+        yield Text.assemble((f"{mark} {printable(each.where)}: ", style), printable(each.what))
+        yield Padding(Text(printable(each.advice)), (0, 0, 0, 2))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

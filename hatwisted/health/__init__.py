@@ -1,0 +1,8 @@
+"""What figures of a cluster mean: who is well, who isn't, and what its operator can do about it. No I/O.
+
+`javatext` reads the numbers in RocketMQ's words for people. `figures` are what brokers of any make say of
+themselves (codes 26, 28 and 907), taken twice with some time between; `judgement` makes findings of them, each
+with one line of advice.
+
+Who asks for the figures is no concern of this room: the command line asks over the network, a broker itself.
+"""

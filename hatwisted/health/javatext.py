@@ -1,0 +1,62 @@
+"""Numbers out of what RocketMQ writes for people: sizes, durations, rates, disk capacities.
+
+Each gives None for what it can't read: versions differ, and a figure that is missing mustn't hide the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UNITS: Final = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
+_SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?) ?([KMGTPE]iB|B)")
+_RUNTIME: Final = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
+
+
+def whole(text: object) -> int | None:
+    """-> a whole number."""
+    try:
+        return int(str(text))
+    except ValueError:
+        return None
+
+
+def ratio(text: object) -> float | None:
+    """A share between 0 and 1; RocketMQ says -1 for a folder that isn't there."""
+    try:
+        found = float(str(text))
+    except ValueError:
+        return None
+    return found if 0.0 <= found <= 1.0 else None
+
+
+def rate(text: object) -> float | None:
+    """The first of up to three numbers: the average of the last ten seconds."""
+    try:
+        return float(str(text).split()[0])
+    except (ValueError, IndexError):
+        return None
+
+
+def size(text: object) -> int | None:
+    """ "1.5 KiB" -> bytes."""
+    found = _SIZE.search(str(text))
+    return None if found is None else int(float(found[1]) * (1 << _UNITS[found[2]]))
+
+
+def capacity(text: object) -> tuple[int, int] | None:
+    """ "Total : 252.0 GiB, Free : 79.4 GiB." -> (total, free) in bytes."""
+    sizes = _SIZE.findall(str(text))
+    if len(sizes) != 2:
+        return None
+    total, free = (int(float(number) * (1 << _UNITS[unit])) for number, unit in sizes)
+    return total, free
+
+
+def runtime(text: object) -> int | None:
+    """ "[ 0 days, 0 hours, 0 minutes, 52 seconds ]" -> seconds."""
+    found = _RUNTIME.search(str(text))
+    if found is None:
+        return None
+    days, hours, minutes, seconds = map(int, found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

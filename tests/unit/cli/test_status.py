@@ -1,0 +1,98 @@
+"""`hatwisted status` against brokers in this process: screen, JSON, exit codes."""
+
+import json
+from io import StringIO
+
+from rich.console import Console
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.cli.cluster.statusscreen import screen, span_text
+from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
+from hatwisted.health.judgement import findings
+from tests.support.clusterrig import asynchronous
+from tests.unit.cli import test_cluster_commands as commands
+
+NAMES = "10.0.0.1:9876"
+
+
+class StatusTests(commands.TestCommands):
+    """In a cluster of one master. The other commands' tests aren't run again."""
+
+    @asynchronous
+    async def test_a_master_alone(self):
+        await self.run_command("produce", "T", given=b"a\nb\n")
+        seen = await self.run_command("status", "--json")
+        address = json.loads(seen.out)["brokers"][0]["address"]
+        cluster = self.rig.new_cluster()
+        told_by_28 = await cluster.admin().broker_info(address)
+        told = json.loads(seen.out)
+        (broker,) = told["brokers"]
+        self.assertEqual((broker["group"], broker["id"], broker["role"]), ("broker-a", 0, "ASYNC_MASTER"))
+        self.assertEqual(broker["logEnd"], int(told_by_28["commitLogMaxOffset"]))
+        self.assertEqual([each["name"] for each in told["findings"]], ["no-copy"])
+        self.assertTrue(told["healthy"])
+        shown = (await self.run_command("status")).out.decode()
+        self.assertIn("all well", shown)
+        self.assertIn(f"hatwisted attach {self.rig.names.address} broker-a", " ".join(shown.split()))
+
+    @asynchronous
+    async def test_a_broker_that_is_gone_is_a_problem(self):
+        await self.rig.brokers["broker-a"].stopService()
+        seen = await self.run_command("status", "--json", code=1)
+        self.assertIn(
+            [each["name"] for each in json.loads(seen.out)["findings"]], (["no-broker"], ["broker-silent"])
+        )
+
+    @asynchronous
+    async def test_watching_ends_at_an_interrupt(self):
+        outcome = commands.Outcome()
+        outcome.interrupt.request()
+        await self.run_command("status", "--watch", outcome=outcome)
+
+    @asynchronous
+    async def test_no_name_server(self):
+        seen = await self.run_command("status", namesrv="127.0.0.1:1", code=2)
+        self.assertIn("no name server answered", seen.err)
+        self.assertNotIn("Traceback", seen.err)
+
+
+for name in [each for each in dir(commands.TestCommands) if each.startswith("test_")]:
+    setattr(StatusTests, name, None)
+
+
+class ScreenTests(SynchronousTestCase):
+    def test_it_fits_80_columns(self):
+        def broker(number, end, at):
+            runtime = {
+                "commitLogMinOffset": "1099511627776",
+                "commitLogMaxOffset": str(end),
+                "brokerVersionDesc": "V5_3_3",
+                "putTps": "120000.5 1 1",
+                "getTransferredTps": "120000.5 1 1",
+                "commitLogDiskRatio": "0.83",
+                "dispatchBehindBytes": "999999999",
+                "remainHowManyDataToFlush": "900.5 MiB",
+            }
+            answers = Answers(at=at, runtime=runtime, config={"brokerRole": "SYNC_MASTER"})
+            address = "192.168.100.100:10911"
+            return broker_figures("a-broker-with-a-rather-long-name", number, address, answers)
+
+        def look(at, ends):
+            brokers = [broker(number, end, at) for number, end in enumerate(ends)]
+            groups = [GroupProgress(name="g" * 60, behind=10**9, members=12)] * 9
+            return Look(at=at, name_servers={NAMES: None, "b:1": "refused"}, brokers=brokers, groups=groups)
+
+        end = 1 << 41
+        view = View(before=look(10.0, (end, end - 10**10)), now=look(12.0, (end + 10**9, end - 10**9)))
+        console = Console(width=80, record=True, file=StringIO())
+        console.print(screen(view, findings(view)))
+        lines = console.export_text().splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        text = "\n".join(lines)
+        self.assertIn("1.9 GiB behind", text)
+        self.assertIn("and 4 more", text)
+        self.assertIn("b:1  no answer", text)
+
+    def test_spans(self):
+        told = [span_text(each) for each in (0.42, 42, 600, 9000)]
+        self.assertEqual(told, ["0.4 s", "42 s", "10 min", "2.5 h"])
