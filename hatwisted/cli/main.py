@@ -16,8 +16,10 @@ from hatwisted.cli.lazygroup import LazyGroup
 @click.group(
     cls=LazyGroup,
     places={
+        "attach": "hatwisted.cli.cluster.attach:attach",
         "audit": "hatwisted.cli.cluster.audit:audit",
         "cluster": "hatwisted.cli.cluster.brokerlist:cluster",
+        "conf": "hatwisted.cli.host.conf:conf",
         "consume": "hatwisted.cli.cluster.consume:consume",
         "group": "hatwisted.cli.cluster.group:group",
         "log": "hatwisted.cli.log.loggroup:log",
