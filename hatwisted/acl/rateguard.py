@@ -18,6 +18,7 @@ from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.ratelimit import RateLimit
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.networks import counted_as
 from hatwisted.wire.remoting import RemotingCommand
 
 Source = Callable[[RemotingCommand, RemotingConnection], str]
@@ -77,8 +78,8 @@ class RateGuard(RefusingGuard):
 
 
 def by_address(_request: RemotingCommand, connection: RemotingConnection) -> str:
-    """The client's address."""
-    return connection.address
+    """The client's address, or its network."""
+    return counted_as(connection.address)
 
 
 def by_account(accounts: Callable[[], Accounts]) -> Source:
@@ -87,6 +88,10 @@ def by_account(accounts: Callable[[], Accounts]) -> Source:
 
     def source(request: RemotingCommand, connection: RemotingConnection) -> str:
         named = access_key_of(request)
-        return connection.address if named is None or accounts().trusts(connection.address) else named
+        return (
+            counted_as(connection.address)
+            if named is None or accounts().trusts(connection.address)
+            else named
+        )
 
     return source

@@ -16,8 +16,10 @@ from hatwisted.cli.lazygroup import LazyGroup
 @click.group(
     cls=LazyGroup,
     places={
+        "attach": "hatwisted.cli.cluster.attach:attach",
         "audit": "hatwisted.cli.cluster.audit:audit",
         "cluster": "hatwisted.cli.cluster.brokerlist:cluster",
+        "conf": "hatwisted.cli.host.conf:conf",
         "consume": "hatwisted.cli.cluster.consume:consume",
         "group": "hatwisted.cli.cluster.group:group",
         "log": "hatwisted.cli.log.loggroup:log",
@@ -25,6 +27,19 @@ from hatwisted.cli.lazygroup import LazyGroup
         "produce": "hatwisted.cli.cluster.produce:produce",
         "status": "hatwisted.cli.cluster.status:status",
         "topic": "hatwisted.cli.cluster.topic:topic",
+    },
+    helps={
+        "attach": "Make a copy of a running master, RocketMQ's or ours: a slave of it on this host.",
+        "audit": "Compare the logs of a running master and slave, each HOST:PORT.",
+        "cluster": "Show the brokers of a cluster, and how they are.",
+        "conf": "Samples of a configuration, checks of one, and what a key means.",
+        "consume": "Print the messages of a topic.",
+        "group": "List, create, reset and delete consumer groups.",
+        "log": "Inspect, check and repair a commit log.",
+        "pipeline": "Logs as tables: land, audit, rebuild, report, export, import.",
+        "produce": "Send lines of standard input as messages to a topic.",
+        "status": "Show how all brokers are, who is behind, and what to do.",
+        "topic": "List, create and delete topics.",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

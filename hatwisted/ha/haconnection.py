@@ -37,6 +37,7 @@ from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
+from hatwisted.wire.networks import counted_as
 
 CATCH_UP_CHUNK = 1 << 20
 """Bytes read from the log at once for a lagging slave; big enough that the read costs nothing beside
@@ -108,7 +109,7 @@ class HAConnection(Protocol):
         self._timer: IDelayedCall | None = None
         self.progress = SendProgress(now)
         self.peer = "not connected"
-        self.host = ""
+        self.host = self.network = ""
         self.last_read = now
         self.last_write = now
         self.sent = TransferRate(now)
@@ -122,6 +123,7 @@ class HAConnection(Protocol):
         """Accepted: nothing is sent before the first report."""
         transport: Any = self.transport
         self.host, self.peer = peer_names(transport.getPeer())
+        self.network = counted_as(self.host)
         self.last_read = self.last_write = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
         if isinstance(transport, tcp.Connection):

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
 
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerGroup
@@ -29,6 +28,9 @@ OTHERS: Final = "(others)"
 
 QUEUES_PER_STEP: Final = 64
 """Of the walk over groups, some 5 us each."""
+
+SAMPLES_PER_STEP: Final = 250
+"""Put into a family, some 2 us each."""
 
 MAX_WALKED: Final = 20_000
 """Topics of groups whose lag is computed for one scrape, as many as an answer about progress has queues."""
@@ -84,15 +86,15 @@ class TrafficFigures:
 
     def _family(
         self, name: str, help_text: str, more: Sequence[str], samples: Iterable[tuple[Sequence[str], float]]
-    ) -> Metric:
+    ) -> Figures:
+        """One family, made in steps."""
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        return labelled(
-            kind,
-            f"rocketmq_{name}",
-            help_text,
-            [*self._labels, *more],
-            [([*self._values, *values], figure) for values, figure in samples],
-        )
+        family = kind(f"rocketmq_{name}", help_text, labels=[*self._labels, *more])
+        for number, (values, figure) in enumerate(samples, 1):
+            family.add_metric([*self._values, *values], figure)
+            if number % SAMPLES_PER_STEP == 0:
+                yield None
+        yield family
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -106,9 +108,9 @@ class TrafficFigures:
         ):
             rest = totals[column] - sum(counts[column] for counts in shown.values())
             samples = [([topic], counts[column]) for topic, counts in shown.items()]
-            yield self._family(name, what, ["topic"], [*samples, ([OTHERS], max(0, rest))])
+            yield from self._family(name, what, ["topic"], [*samples, ([OTHERS], max(0, rest))])
         dead = sum(counts[0] for topic, counts in stats.topic_puts.items() if topic.startswith(DLQ_PREFIX))
-        yield self._family(
+        yield from self._family(
             "send_to_dlq_messages_total", "Messages given up after many tries.", [], [([], dead)]
         )
 
@@ -125,7 +127,9 @@ class TrafficFigures:
                 topic, _, group = key.partition(SEPARATOR)
                 samples.append(([topic, group], counts[column]))
                 rest -= counts[column]
-            yield self._family(name, what, ["topic", "consumer_group"], [*samples, ([OTHERS, OTHERS], rest)])
+            yield from self._family(
+                name, what, ["topic", "consumer_group"], [*samples, ([OTHERS, OTHERS], rest)]
+            )
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -135,33 +139,31 @@ class TrafficFigures:
         yield None
         consumers = {key for group in list(clients.consumers.values()) for key in group.members}
         yield None
-        yield self._family("producer_connections", "Producers connected.", [], [([], len(producers))])
-        yield self._family("consumer_connections", "Consumers connected.", [], [([], len(consumers))])
-        yield self._family("topic_number", "Topics.", [], [([], len(tables.topics.names()))])
-        yield self._family("consumer_group_number", "Consumer groups.", [], [([], len(tables.groups.made()))])
+        yield from self._family("producer_connections", "Producers connected.", [], [([], len(producers))])
+        yield from self._family("consumer_connections", "Consumers connected.", [], [([], len(consumers))])
+        yield from self._family("topic_number", "Topics.", [], [([], len(tables.topics.names()))])
+        yield from self._family(
+            "consumer_group_number", "Consumer groups.", [], [([], len(tables.groups.made()))]
+        )
 
     # -- lag -------------------------------------------------------------------------------------------------
 
     def _lags(self) -> Figures:
         parts = self._parts
-        by_group = parts.tables.offsets.topics_by_group()
-        yield None
         lags: list[Lag] = []
-        walked = queues = left_out = 0
-        for group, topics in by_group.items():
-            for topic in topics:
-                if walked >= MAX_WALKED:
-                    left_out += 1
-                    continue
-                walked += 1
-                if parts.tables.topics.get(topic) is None or not parts.clients.subscribes(group, topic):
-                    continue
-                lag, count = self._lag(group, topic)
-                lags.append(lag)
-                queues += count
-                if queues >= QUEUES_PER_STEP:
-                    queues = 0
-                    yield None
+        keys = list(parts.tables.offsets.progress().offset_table)
+        left_out = max(0, len(keys) - MAX_WALKED)
+        queues = 0
+        for key in keys[:MAX_WALKED]:
+            topic, _, group = key.partition(SEPARATOR)
+            if parts.tables.topics.get(topic) is None or not parts.clients.subscribes(group, topic):
+                continue
+            lag, count = self._lag(group, topic)
+            lags.append(lag)
+            queues += count
+            if queues >= QUEUES_PER_STEP:
+                queues = 0
+                yield None
         total = sum(lag.behind for lag in lags)
         worst = heapq.nlargest(parts.groups, lags)
         yield None
@@ -196,7 +198,7 @@ class TrafficFigures:
             for lag in lags
         ]
         labels = ["consumer_group", "topic", "is_retry", "is_system"]
-        yield self._family(
+        yield from self._family(
             "consumer_lag_messages",
             "Messages that a group hasn't consumed yet.",
             labels,
@@ -207,7 +209,7 @@ class TrafficFigures:
             latencies.append(([lag.group, lag.topic, *kind], self._waited(lag)))
             if len(latencies) % 32 == 0:
                 yield None
-        yield self._family(
+        yield from self._family(
             "consumer_lag_latency",
             "Milliseconds that the next message waits, in the queue furthest behind.",
             labels,
