@@ -12,6 +12,7 @@ from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.optionvalues import Instant, Size, StorePath
 from hatwisted.cli.output import json_option
+from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
 
@@ -119,6 +120,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
         compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
     )
+    checks.check_stores(stores, how.columns)
     with JobBar("land") as bar:
         result = landing.land(
             read_from(stores, options["topics"], options),
@@ -167,6 +169,7 @@ def audit(
 
     if len(stores) + len(tables) < 2:
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
+    checks.check_stores(stores)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
@@ -219,6 +222,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     }
     if options["delay_levels"] is not None:
         layout["delay_levels"] = options["delay_levels"]
+    checks.check_reindex(store, target or store, options["replace"], indexing.Layout(**layout).folders)
     with JobBar("reindex") as bar:
         result = indexing.reindex(
             session(options["master"], options["conf"]),
@@ -265,6 +269,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
 
+    checks.check_report(stores, slaves)
     with JobBar("report") as bar:
         result = reporting.report(
             stores,
@@ -308,6 +313,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
+    columns = options["columns"].split(",") if options["columns"] else None
+    checks.check_export(stores, out, columns, overwrite=options["overwrite"])
     with JobBar("export") as bar:
         result = exporting.export(
             exporting.Source.stores(stores, options["source"])
@@ -316,7 +323,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             out,
             exporting.ExportOptions(
                 form=options["form"],
-                columns=options["columns"].split(",") if options["columns"] else None,
+                columns=columns,
                 selection=Selection(options["topics"], options["since"], options["until"]),
                 overwrite=options["overwrite"],
             ),
