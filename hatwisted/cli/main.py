@@ -26,6 +26,7 @@ from hatwisted.cli.lazygroup import LazyGroup
         "pipeline": "hatwisted.cli.pipeline.commands:pipeline",
         "produce": "hatwisted.cli.cluster.produce:produce",
         "status": "hatwisted.cli.cluster.status:status",
+        "up": "hatwisted.cli.host.up:up",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
