@@ -29,6 +29,19 @@ from hatwisted.cli.lazygroup import LazyGroup
         "up": "hatwisted.cli.host.up:up",
         "topic": "hatwisted.cli.cluster.topic:topic",
     },
+    helps={
+        "attach": "Make a copy of a running master, RocketMQ's or ours: a slave of it on this host.",
+        "audit": "Compare the logs of a running master and slave, each HOST:PORT.",
+        "cluster": "Show the brokers of a cluster, and how they are.",
+        "conf": "Samples of a configuration, checks of one, and what a key means.",
+        "consume": "Print the messages of a topic.",
+        "group": "List, create, reset and delete consumer groups.",
+        "log": "Inspect, check and repair a commit log.",
+        "pipeline": "Logs as tables: land, audit, rebuild, report, export, import.",
+        "produce": "Send lines of standard input as messages to a topic.",
+        "status": "Show how all brokers are, who is behind, and what to do.",
+        "topic": "List, create and delete topics.",
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="hatwisted")

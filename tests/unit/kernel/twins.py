@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType, SimpleNamespace
 
 from hatwisted.kernel import pure
-from hatwisted.kernel.choice import compiled_parts
+from hatwisted.kernel.choice import NAMES, compiled_parts
 
 PARTS: dict[str, ModuleType] = compiled_parts()
 NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
@@ -13,14 +13,14 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    names = ("_requests", "_admission", "_records", "_answers")
-    requests, admission, records, answers = (PARTS[name] for name in names)
+    requests, admission, records, answers, dispatch = (PARTS[name] for name in NAMES)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
         take_sends=requests.take_sends,
         UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
+        usual_records=dispatch.usual_records,
     )
 
 
