@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import UTC, datetime
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
 from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.log.recordformat import iso_time
+from hatwisted.cli.main import main
 from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time
 from hatwisted.wire.quantities import size_text
 
@@ -50,8 +54,49 @@ class TimeTests(SynchronousTestCase):
         self.assertEqual(milliseconds(iso_time(NOON + 7)), NOON + 7)
 
     def test_what_is_no_time_is_named(self) -> None:
-        with self.assertRaisesRegex(ValueError, r"'noon' isn't a time like 2026-11-21T00:33:12 \(UTC\)"):
-            parse_time("noon")
+        for text in ("noon", "-2", "2 fortnights", ""):
+            with self.assertRaisesRegex(ValueError, rf"'{text}' isn't a time like .* \(UTC\), 2h \(ago\)"):
+                parse_time(text)
+        self.assertRaises(ValueError, parse_time, "99999999999w")
+
+    def test_words_and_spans_before_now(self) -> None:
+        def now() -> datetime:
+            return datetime(2026, 11, 21, 12, 30, 5, tzinfo=UTC)
+
+        for text, meant in (
+            ("now", "2026-11-21T12:30:05"),
+            ("today", "2026-11-21T00:00"),
+            ("yesterday", "2026-11-20T00:00"),
+            ("-2h", "2026-11-21T10:30:05"),
+            ("2h", "2026-11-21T10:30:05"),
+            ("90s ago", "2026-11-21T12:28:35"),
+            ("3d", "2026-11-18T12:30:05"),
+        ):
+            self.assertEqual(parse_time(text, now), parse_time(meant), text)
+
+
+class NameServersTests(SynchronousTestCase):
+    def test_a_port_left_out_is_a_name_servers(self) -> None:
+        for given, meant in (
+            ("host", "host:9876"),
+            ("10.0.0.1", "10.0.0.1:9876"),
+            ("host:1", "host:1"),
+            ("a; b:2,c", "a:9876;b:2;c:9876"),
+            ("[::1]", "[::1]:9876"),
+            ("[fd00::1]:3", "[fd00::1]:3"),
+        ):
+            self.assertEqual(NameServers().convert(given, None, None), meant)
+
+
+class HelpTests(SynchronousTestCase):
+    def test_the_list_of_commands_has_each_ones_line(self) -> None:
+        context = click.Context(main)
+        listed = main.get_help(context)
+        for name in main.list_commands(context):
+            command = main.get_command(context, name)
+            assert command is not None
+            line = command.get_short_help_str(100)
+            self.assertRegex(listed, rf"(?m)^  {name} +{re.escape(line)}$")
 
 
 class SizeTests(SynchronousTestCase):

@@ -41,13 +41,13 @@ class TestPipelineCommands(SynchronousTestCase):
         for arguments, said in (
             (("audit", store), "at least two"),
             (("report", "/nowhere"), "does not exist"),
-            (("report", store, "--since", "yesterday"), "isn't a time"),
+            (("report", store, "--since", "someday"), "isn't a time"),
             (("report", store, "--conf", "spark"), "KEY=VALUE"),
             (("land", store), "either STOREs, or -n"),
             (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
             (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
-            (("import", store, "-n", "nowhere"), "isn't host:port"),
+            (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
             result = run_pipeline(*arguments)
