@@ -27,6 +27,7 @@ from hatwisted.cli.lazygroup import LazyGroup
         "produce": "hatwisted.cli.cluster.produce:produce",
         "status": "hatwisted.cli.cluster.status:status",
         "topic": "hatwisted.cli.cluster.topic:topic",
+        "up": "hatwisted.cli.host.up:up",
     },
     helps={
         "attach": "Make a copy of a running master, RocketMQ's or ours: a slave of it on this host.",
@@ -40,6 +41,7 @@ from hatwisted.cli.lazygroup import LazyGroup
         "produce": "Send lines of standard input as messages to a topic.",
         "status": "Show how all brokers are, who is behind, and what to do.",
         "topic": "List, create and delete topics.",
+        "up": "Run a whole group on this machine, for trying out: Ctrl-C ends it, and the next `up` goes on.",
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +16,9 @@ from hatwisted.cli.optionvalues import Instant, Size, StorePath
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
+from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
+from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
@@ -43,10 +47,11 @@ source_options = option_group(
         multiple=True,
         metavar="KEY=VALUE",
         callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (accessKey, tls, mode, ...).",
+        help="An option of the source; docs/pipeline.md lists them (tls, mode, ...).",
     ),
+    credentials_option,
 )
-"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
+"""--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
 
 
 def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
@@ -362,8 +367,9 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     multiple=True,
     metavar="KEY=VALUE",
     callback=key_values,
-    help="An option of the connection, as for the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+    help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
+@credentials_option
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
@@ -393,7 +399,8 @@ def _settings(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.clientcore.address import split_addresses
 
     if not given:
-        return ClusterSettings(name_servers=split_addresses(namesrv))
+        account = find_credentials(os.environ, Path.home())
+        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))
