@@ -54,7 +54,12 @@ def note(name: str, what: str, advice: str) -> Check:
 
 
 def problem(name: str, what: str, advice: str) -> Check:
-    """Needs somebody; arguments as of `note`."""
+    """Needs somebody.
+
+    - name: of the check
+    - what: is so
+    - advice: what to do
+    """
     return Check(name=name, what=what, weight=Weight.PROBLEM, advice=advice)
 
 

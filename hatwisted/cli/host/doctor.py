@@ -64,7 +64,7 @@ LONGEST_PEM: Final = 1 << 20
 @tls_options
 @json_option
 def doctor(conf: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Say whether the broker of a configuration can run on this host, and what to do.
+    """Say whether a broker can run on this host, and what to do.
 
     Looks at configuration, disk, limits, ports, clock, certificates, name servers, and for a slave at its master.
     Changes nothing. Exit codes: 0 no problem; 1 a problem; 2 usage error.
