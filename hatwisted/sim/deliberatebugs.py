@@ -25,6 +25,7 @@ from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.kernel import AppendRun
+from hatwisted.sim.limitbugs import LIMIT_BUGS
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
@@ -173,7 +174,7 @@ def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WAIT_BUGS | WRITE_BUGS
+BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WAIT_BUGS | WRITE_BUGS | LIMIT_BUGS
 BUGS |= {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(

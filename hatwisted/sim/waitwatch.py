@@ -12,7 +12,9 @@ from typing import Any
 from unittest import mock
 
 from hatwisted.broker.pull.pullhold import DEADLINE_INTERVAL, RECHECK_INTERVAL, HeldPull, PullHold
+from hatwisted.broker.transaction import transactioncheck
 from hatwisted.ha import haconnection
+from hatwisted.remoting import server
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import TIGHT_BUFFER, Group
 from hatwisted.sim.history import Violation
@@ -22,13 +24,18 @@ from hatwisted.store.log.waitline import WaitLine
 LATE = 3.0
 """Seconds by which an answer may be late."""
 
+SLICE = 2
+"""Ops that are looked at together."""
+
 TIGHT: Sequence[tuple[Any, str, int]] = (
     (haconnection, "HA_WRITE_WINDOW", 8 << 10),
     (haconnection, "CATCH_UP_CHUNK", 8 << 10),
+    (server, "ANSWER_WINDOW", 2 << 10),
+    (transactioncheck, "SLICE", SLICE),
 )
-"""Limits that no run would come near otherwise, and what they are in some: where, name, bytes."""
+"""Windows that no run would fill otherwise, and what they are in some: where, name, bytes (or ops)."""
 
-MOST_OWED = TIGHT_BUFFER + sum(limit for _, _, limit in TIGHT) + (64 << 10)
+MOST_OWED = TIGHT_BUFFER + sum(limit for where, _, limit in TIGHT if where is haconnection) + (64 << 10)
 """Bytes that a master owes a link then: its transport's buffer, the window, a chunk, and the puts of one read."""
 
 
@@ -58,7 +65,7 @@ class WaitWatch:
             if self._is_even(name):
                 parts = self._group.machines[name].service.parts
                 self._look_at_puts(name, parts)
-                self._look_at_pulls(name, parts.hold, parts.clock.seconds())
+                self._look_at_pulls(name, parts)
         if self._group.setup.tight:
             self._look_at_links()
 
@@ -94,7 +101,9 @@ class WaitWatch:
             if late > LATE:
                 self._tell(f"a put on {name} waits for its {what} {late:.1f} s beyond its time")
 
-    def _look_at_pulls(self, name: str, hold: PullHold, now: float) -> None:
+    def _look_at_pulls(self, name: str, parts: Any) -> None:
+        hold: PullHold = parts.hold
+        now: float = parts.clock.seconds()
         pulls = [pull for held in hold._connections.values() for pull in held]
         if hold.count != sum(pull.weight for pull in pulls):
             self._tell(f"{name} counts {hold.count} held pulls, and holds {len(pulls)}")
@@ -104,11 +113,16 @@ class WaitWatch:
                 continue
             if pull.bucket * DEADLINE_INTERVAL < now - LATE - DEADLINE_INTERVAL:
                 self._tell(f"a pull of {pull.queue} is held on {name} beyond its time")
-            if pull.offset < hold._queue_end(*pull.queue):
+            if self._has_for(name, pull, *parts.store.queue_offsets(*pull.queue)):
                 missed[pull] = before.get(pull, now)
                 if now - missed[pull] > RECHECK_INTERVAL + LATE:
                     self._tell(f"a pull of {pull.queue} is held on {name}, which has a message for it")
         self._passed_by[name] = missed
+
+    def _has_for(self, name: str, pull: HeldPull, first: int, end: int) -> bool:
+        """Is there something in the queue, with these offsets, that a held pull waits for? Of what a slave lacks
+        it can say nothing: only a master's word moves a group."""
+        return pull.offset < end and (pull.offset >= first or name == self._group.master)
 
     def _look_at_links(self) -> None:
         for end in self._group.network.transports:

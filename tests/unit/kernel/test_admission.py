@@ -17,8 +17,8 @@ from hatwisted.store.log.put import Put
 from hatwisted.wire.batch import CorruptBatch
 from hatwisted.wire.remoting import RemotingCommand, SendCommand
 from hatwisted.wire.requestheader import SendHeader
+from tests.support.kerneltwins import NOT_BUILT, compiled
 from tests.unit.broker.rig import BrokerRig
-from tests.unit.kernel.twins import NOT_BUILT, compiled
 
 PAIR = b"CLUSTER\x01DefaultCluster"
 KNOWN = {"T": 4, "Wide": 400}

@@ -19,7 +19,7 @@ from hatwisted.wire.remoting import (
     encode_send_response,
     send_response_fields,
 )
-from tests.unit.kernel.twins import twins
+from tests.support.kerneltwins import twins
 
 HOST = "7F00000100002A9F"
 BORN = bytes(8)
