@@ -2,9 +2,9 @@
 
     python -m tools.fuzzmeasure [TARGET ...]
 
-Each target runs in a process of its own, without the instruments of the search (they keep what they compare). The
-inputs are short patterns, repeated: those of the corpus and its seeds, pieces of them, and the ends of ranges. Time
-is the processor's, for decoding once: what a target does several times over it names in `once`.
+Each target runs in a process of its own, without the instruments of the search (they keep what they compare).
+The inputs are short patterns, repeated: those of the corpus and its seeds, pieces of them, and the ends of ranges.
+Time is the processor's, for decoding once: what a target does several times over it names in `once`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 not, on every port.
 
 What is sent is made of a seed: requests as `servertargets` makes them, all codes with fields and bodies of which
-most get past the first look, and what `mutation` makes of those; on the HA port reports. How far the server has come
-meanwhile isn't decided by the seed, so no two runs are alike.
+most get past the first look, and what `mutation` makes of those; on the HA port reports. How far the server has
+come meanwhile isn't decided by the seed, so no two runs are alike.
 """
 
 from __future__ import annotations

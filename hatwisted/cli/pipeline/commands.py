@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,69 +10,18 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
-from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.optionvalues import Instant, Size, StorePath
+from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
+from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
 from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
-
-
-selection_options = option_group(
-    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
-    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
-)
-"""--topic, --since, --until."""
-
-
-source_options = option_group(
-    click.option(
-        "-n",
-        "--namesrv",
-        metavar="HOST:PORT[;...]",
-        help="Read from this cluster instead of from STOREs.",
-    ),
-    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
-    click.option(
-        "--option",
-        "source",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (tls, mode, ...).",
-    ),
-    credentials_option,
-)
-"""--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
-
-
-def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The stores, or the topics of a cluster, as the jobs take them.
-
-    - stores: folders
-    - topics: of the cluster
-    - options: those of `source_options`
-    """
-    from hatwisted.pipeline.jobs.land import landingsources
-
-    if bool(stores) == (options["namesrv"] is not None):
-        raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
-    if stores:
-        return landingsources.Stores(list(stores), options["source"])
-    if not topics and options["pattern"] is None:
-        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
-    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
-
-
-def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """STORE...: folders."""
-    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)
 
 
 @click.group()
@@ -124,6 +72,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
         compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
     )
+    checks.check_stores(stores, how.columns)
     with JobBar("land") as bar:
         result = landing.land(
             read_from(stores, options["topics"], options),
@@ -172,6 +121,7 @@ def audit(
 
     if len(stores) + len(tables) < 2:
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
+    checks.check_stores(stores)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
@@ -224,6 +174,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     }
     if options["delay_levels"] is not None:
         layout["delay_levels"] = options["delay_levels"]
+    checks.check_reindex(store, target or store, options["replace"], indexing.Layout(**layout).folders)
     with JobBar("reindex") as bar:
         result = indexing.reindex(
             session(options["master"], options["conf"]),
@@ -270,6 +221,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
 
+    checks.check_report(stores, slaves)
     with JobBar("report") as bar:
         result = reporting.report(
             stores,
@@ -313,6 +265,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
+    columns = options["columns"].split(",") if options["columns"] else None
+    checks.check_export(stores, out, columns, overwrite=options["overwrite"])
     with JobBar("export") as bar:
         result = exporting.export(
             exporting.Source.stores(stores, options["source"])
@@ -321,7 +275,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             out,
             exporting.ExportOptions(
                 form=options["form"],
-                columns=options["columns"].split(",") if options["columns"] else None,
+                columns=columns,
                 selection=Selection(options["topics"], options["since"], options["until"]),
                 overwrite=options["overwrite"],
             ),
