@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,10 +9,19 @@ import click
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.optionvalues import Instant, Size, StorePath
+from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
+from hatwisted.cli.pipeline.sources import read_from, source_options, stores_argument
+from hatwisted.cli.pipeline.sparkrun import (
+    DEFAULT_MASTER,
+    JobBar,
+    job,
+    key_values,
+    master_option,
+    print_result,
+    session,
+)
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
@@ -28,56 +36,13 @@ selection_options = option_group(
 """--topic, --since, --until."""
 
 
-source_options = option_group(
-    click.option(
-        "-n",
-        "--namesrv",
-        metavar="HOST:PORT[;...]",
-        help="Read from this cluster instead of from STOREs.",
-    ),
-    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
-    click.option(
-        "--option",
-        "source",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (accessKey, tls, mode, ...).",
-    ),
-)
-"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
-
-
-def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The stores, or the topics of a cluster, as the jobs take them.
-
-    - stores: folders
-    - topics: of the cluster
-    - options: those of `source_options`
-    """
-    from hatwisted.pipeline.jobs.land import landingsources
-
-    if bool(stores) == (options["namesrv"] is not None):
-        raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
-    if stores:
-        return landingsources.Stores(list(stores), options["source"])
-    if not topics and options["pattern"] is None:
-        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
-    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
-
-
-def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """STORE...: folders."""
-    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)
-
-
 @click.group()
 def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
     A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 problems
-    found; 2 not done; 130 interrupted.
+    Spark, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
+    0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
 
@@ -101,6 +66,13 @@ def pipeline() -> None:
 @click.option("--columns", help="Columns to land, separated by commas; all by default.")
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="What lands: Spark, or this process alone; auto: Spark for more than a GiB, or what only it can do.",
+)
 @master_option
 @json_option
 @job
@@ -109,24 +81,23 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 
     The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
     """
-    from hatwisted.pipeline.jobs.land import landing
+    from hatwisted.pipeline.jobs.land import landing, landoptions
 
-    how = landing.LandOptions(
+    how = landoptions.LandOptions(
+        engine=options["engine"],
         mode="continuous" if follow else "once",
         every=options["every"],
         checkpoint=options["checkpoint"],
         columns=options["columns"].split(",") if options["columns"] else None,
-        max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
-        compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
+        max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
+        compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
     )
+    source = read_from(stores, options["topics"], options)
+    on_spark = options["conf"] or options["master"] != DEFAULT_MASTER
+    engine = "spark" if how.engine == "auto" and on_spark else landing.engine_for(source, table, how)
+    spark = session(options["master"], options["conf"]) if engine == "spark" else None
     with JobBar("land") as bar:
-        result = landing.land(
-            read_from(stores, options["topics"], options),
-            table,
-            how,
-            spark=session(options["master"], options["conf"]),
-            progress=bar,
-        )
+        result = landing.land(source, table, how, spark=spark, progress=bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
     if result.stopped and not follow:

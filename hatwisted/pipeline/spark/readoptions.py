@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Final, TypeVar
-
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hatwisted.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -183,6 +184,8 @@ class Limits:
 
     def of_a_trigger(self) -> ReadLimit:
         """Which kind there is, for Spark; `latestOffset` applies both."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
         if self.max_bytes is not None:
             return ReadMaxBytes(self.max_bytes)
         return ReadAllAvailable() if self.max_records is None else ReadMaxRows(self.max_records)
