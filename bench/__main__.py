@@ -17,7 +17,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import catchup, consuming, manytopics, report, restarting, sampling, sending, sparking, waiting
+from bench import (
+    catchup,
+    consuming,
+    manytopics,
+    protecting,
+    report,
+    restarting,
+    sampling,
+    sending,
+    sparking,
+    waiting,
+)
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
@@ -31,7 +42,8 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "batch-sync": sending.batch_sync,
     "latency": sending.latency,
     "sync-cost": sending.sync_cost,
-    "tls-cost": sending.tls_cost,
+    "acl-cost": protecting.acl_cost,
+    "tls-cost": protecting.tls_cost,
     "catch-up": catchup.catch_up,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,

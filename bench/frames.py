@@ -2,11 +2,15 @@
 
 All frames of a ring have one length, so a run of requests is one slice of one buffer. Only decimal digits
 change between uses (the opaque and the last ten digits of every UNIQ_KEY), and numpy rewrites them for the
-whole ring at once. Shares no code with hatwisted's own codecs.
+whole ring at once. With an account each frame is signed once, when the ring is made, so that signing costs the
+machine nothing while brokers are measured; its message ids then come again with each round, since they are signed.
+Shares no code with hatwisted's own codecs.
 """
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import random
 import re
@@ -46,6 +50,10 @@ class Load:
     """More than one: topics are named by `topic` and four digits, and shared out among the connections."""
     tls: int = 0
     """1: over TLS."""
+    account: str = ""
+    """ACCESSKEY:SECRETKEY, of who signs the requests."""
+    same_ids: int = 0
+    """1: message ids come again as signed ones do, for comparisons with those."""
 
     def target(self, connection: int, slot: int) -> tuple[str, int]:
         """Topic and queue of a ring's frame."""
@@ -70,13 +78,15 @@ class FrameRing:
     def __init__(self, load: Load, connection: int) -> None:
         assert load.queues <= MAX_QUEUES
         self._each = load.messages_per_request
+        self._same_ids = bool(load.account or load.same_ids)
         unique = f"{(time.time_ns() // 1000) & (1 << 64) - 1:016X}{connection:06X}"
-        frame = _frame(load, unique, *load.target(connection, 0))
+        frame = _frame(load, unique, 0, *load.target(connection, 0))
         self.frame_size = len(frame)
         self.frames = max(RING_FRAMES[0], min(RING_FRAMES[1], RING_BYTES // len(frame)))
         self.frames = max(load.round, self.frames - self.frames % load.round)
         self.buffer = bytearray().join(
-            _frame(load, unique, *load.target(connection, slot)) for slot in range(self.frames)
+            _frame(load, unique, slot * self._each, *load.target(connection, slot))
+            for slot in range(self.frames)
         )
         self.view = memoryview(self.buffer)
         self._grid = np.frombuffer(self.buffer, dtype=np.uint8).reshape(self.frames, self.frame_size)
@@ -87,9 +97,12 @@ class FrameRing:
         self.renumber(0)
 
     def renumber(self, number: int) -> None:
-        """Frames get the sequence numbers number, number + 1, ...; all their message ids become new ones."""
+        """Frames get the sequence numbers number, number + 1, ...; all their message ids become new ones, unless
+        they have to stay."""
         numbers = np.arange(number, number + self.frames, dtype=np.int64)
         self._opaques[:] = _digits(OPAQUE_BASE + numbers % OPAQUE_SPAN, 9)
+        if self._same_ids:
+            return
         keys = numbers[:, None] * self._each + np.arange(self._each)
         self._grid[:, self._key_columns] = _digits(keys, KEY_DIGITS)
 
@@ -99,16 +112,23 @@ def topic_name(prefix: str, number: int) -> str:
     return f"{prefix}{number:04d}"
 
 
-def _frame(load: Load, unique: str, topic: str, queue_id: int) -> bytes:
-    message_id = unique + "0" * KEY_DIGITS
-    properties = f"UNIQ_KEY\x01{message_id}\x02WAIT\x01true\x02TAGS\x01TagA"
+def _frame(load: Load, unique: str, number: int, topic: str, queue_id: int) -> bytes:
+    """A request whose first message is the ring's `number`th."""
+
+    def properties(index: int) -> str:
+        return f"UNIQ_KEY\x01{unique}{number + index:0{KEY_DIGITS}d}\x02WAIT\x01true\x02TAGS\x01TagA"
+
     payload = bytes(random.Random(load.size).choices(range(32, 127), k=load.size))
-    body = _inner(payload, properties.encode()) * load.batch if load.batch else payload
-    outer = "WAIT\x01true" if load.batch else properties
+    inner = b"".join(_inner(payload, properties(index).encode()) for index in range(load.batch))
+    body = inner if load.batch else payload
+    outer = "WAIT\x01true" if load.batch else properties(0)
     born = int(time.time() * 1000)
     values = ["bench", topic, AUTO_CREATE_TOPIC, load.queues, queue_id, 0, born, 0, outer, 0, "false"]
     ext = {name: str(value) for name, value in zip("abcdefghijk", values, strict=True)}
     ext["m"] = "true" if load.batch else "false"
+    if load.account:
+        access_key, _, secret_key = load.account.partition(":")
+        ext |= _proof(access_key, secret_key, ext, body)
     header = {
         "code": SEND_BATCH_MESSAGE if load.batch else SEND_MESSAGE_V2,
         "extFields": ext,
@@ -120,6 +140,13 @@ def _frame(load: Load, unique: str, topic: str, queue_id: int) -> bytes:
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
+
+
+def _proof(access_key: str, secret_key: str, ext: dict[str, str], body: bytes) -> dict[str, str]:
+    """The fields by which ACL 1.0 knows who sends a request."""
+    signed = "".join(value for _, value in sorted({**ext, "AccessKey": access_key}.items())).encode() + body
+    signature = hmac.digest(secret_key.encode(), signed, "sha1")
+    return {"AccessKey": access_key, "Signature": base64.b64encode(signature).decode()}
 
 
 def _inner(payload: bytes, properties: bytes) -> bytes:

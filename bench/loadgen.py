@@ -346,6 +346,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queues", type=int, default=4)
     parser.add_argument("--topics", type=int, default=1, help="more than one: TOPIC0000, TOPIC0001, ...")
     parser.add_argument("--tls", type=int, default=0, help="1: over TLS, whatever the certificate")
+    parser.add_argument("--account", default="", help="ACCESSKEY:SECRETKEY, to sign with; ids then repeat")
+    parser.add_argument(
+        "--same-ids", type=int, default=0, help="1: message ids repeat without an account, too"
+    )
     parser.add_argument(
         "--requests", type=int, help="stop after so many requests (split over the connections)"
     )

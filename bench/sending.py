@@ -6,12 +6,11 @@ from typing import Any
 
 from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
-from testbed.brokergroup import OURS, Kind
+from testbed.brokergroup import Kind
 
 PING: LoadOptions = {"connections": 1, "window": 1}
 WIDE: LoadOptions = {"connections": 8, "window": 256}
 SYNC_COST = 10.0  # percent
-TLS_COST = 25.0  # percent
 
 
 def values(results: dict[Kind, list[dict[str, Any]]], name: str) -> Values:
@@ -93,29 +92,6 @@ def sync_cost(arena: Arena) -> Outcome:
     text = f"≤ {SYNC_COST:g} % below async"
     outcome.figures.append(
         absolute_figure("cost of SYNC_MASTER at 8 x 256", "%", losses, text, at_most=SYNC_COST, digits=1)
-    )
-    return outcome
-
-
-def tls_cost(arena: Arena) -> Outcome:
-    """How much slower the first row is over TLS, to one and the same port."""
-    outcome, rates = Outcome(), {}
-    with Duel(arena, "SYNC_MASTER", outcome).started() as duel:
-        for kind in [kind for kind in duel.groups if kind is not OURS]:
-            duel.groups.pop(kind)  # its port is plain here
-        for way, options in (("plain", SINGLE), ("TLS", {**SINGLE, "tls": 1})):
-            rates[way] = values(duel.contest(options), "rate")
-            label = f"send, SYNC_MASTER, 4 x 64 in flight, {way}"
-            outcome.figures.append(absolute_figure(label, "msgs/s", rates[way], "–"))
-    losses = {
-        kind: [
-            100 * (1 - over_tls / plain) for over_tls, plain in zip(rates["TLS"][kind], free, strict=False)
-        ]
-        for kind, free in rates["plain"].items()
-    }
-    text = f"≤ {TLS_COST:g} % below plain"
-    outcome.figures.append(
-        absolute_figure("cost of TLS, SYNC_MASTER, 4 x 64", "%", losses, text, at_most=TLS_COST, digits=1)
     )
     return outcome
 

@@ -64,18 +64,18 @@ class Entrance:
 
     @property
     def asks_for_accounts(self) -> bool:
-        """Are requests signed? Then all of their fields count."""
+        """Are requests signed?"""
         return self._request_guard is not None
 
     def protect(self, table: ProcessorTable, states: Mapping[int, State]) -> ProcessorTable:
         """The same handlers behind all of it. states: what changes are about, for the audit."""
         table = AuditTrail(self._changes, states, self._sender).follow(table)
         if self._admin_guard is not None:
-            table = guarded(table, self._admin_guard.denial, self._admin_guard.codes)
+            table = guarded(table, self._admin_guard, self._admin_guard.codes)
         # From the inside out: an account is whose it says to be, and a signature isn't checked for nothing.
         for guard in (self._account_rates, self._request_guard, self._address_rates):
             if guard is not None:
-                table = guarded(table, guard.denial)
+                table = guarded(table, guard)
         return table
 
     def _sender(self, request: RemotingCommand) -> str | None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.acl.accounts import Accounts
+from hatwisted.acl.accounts import Accounts, access_key_of
+from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.ratelimit import RateLimit
-from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.networks import counted_as
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.signing import ACCESS_KEY
 
 Source = Callable[[RemotingCommand, RemotingConnection], str]
 """Whose a request is."""
@@ -41,7 +41,7 @@ class Rates:
         return bool(self.requests or self.body_bytes)
 
 
-class RateGuard:
+class RateGuard(RefusingGuard):
     """Refuses what is too much.
 
     - rates: of one source
@@ -52,11 +52,10 @@ class RateGuard:
     _log = Logger()
 
     def __init__(self, rates: Rates, source: Source, clock: IReactorTime) -> None:
-        self.denied_total = 0
+        super().__init__(clock)
         self._source = source
         self._requests = RateLimit(clock, rates.requests) if rates.requests else None
         self._bytes = RateLimit(clock, rates.body_bytes) if rates.body_bytes else None
-        self._throttle = LogThrottle(clock)
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
@@ -68,22 +67,19 @@ class RateGuard:
         return None
 
     def _deny(self, source: str, limit: str) -> Denial:
-        self.denied_total += 1
-        left_out = self._throttle.admit(source)
-        if left_out is not None:
-            self._log.warn(
-                "{source} asks for more than {limit} a second{more}",
-                event="access.rate",
-                source=source,
-                limit=limit,
-                more=more_like_it(left_out),
-            )
-        return Denial(f"system busy: {source} may have {limit} a second", ResponseCode.SYSTEM_BUSY)
+        return self._refuse(
+            source,
+            Denial(f"system busy: {source} may have {limit} a second", ResponseCode.SYSTEM_BUSY),
+            "{source} asks for more than {limit} a second",
+            event="access.rate",
+            source=source,
+            limit=limit,
+        )
 
 
 def by_address(_request: RemotingCommand, connection: RemotingConnection) -> str:
-    """The client's address."""
-    return connection.address
+    """The client's address, or its network."""
+    return counted_as(connection.address)
 
 
 def by_account(accounts: Callable[[], Accounts]) -> Source:
@@ -91,7 +87,11 @@ def by_account(accounts: Callable[[], Accounts]) -> Source:
     would pay for them. accounts: as they are now."""
 
     def source(request: RemotingCommand, connection: RemotingConnection) -> str:
-        named = request.ext.get(ACCESS_KEY)
-        return connection.address if named is None or accounts().trusts(connection.address) else named
+        named = access_key_of(request)
+        return (
+            counted_as(connection.address)
+            if named is None or accounts().trusts(connection.address)
+            else named
+        )
 
     return source

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.acl.accounts import AccessDenied, Accounts
+from hatwisted.acl.accounts import AccessDenied, Accounts, drop_texts
+from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
-from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.fastjson import FastjsonError
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -19,7 +19,7 @@ _JAVA_NAME: Final = "org.apache.rocketmq.acl.common.AclException"
 """How a RocketMQ broker begins such an answer, by which tools know it."""
 
 
-class RequestGuard:
+class RequestGuard(RefusingGuard):
     """A server's guard.
 
     - accounts: the accounts as they are now
@@ -29,26 +29,39 @@ class RequestGuard:
     _log = Logger()
 
     def __init__(self, accounts: Callable[[], Accounts], clock: IReactorTime) -> None:
-        self.denied_total = 0
+        super().__init__(clock)
         self._accounts = accounts
-        self._throttle = LogThrottle(clock)
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
-        host = connection.address
-        try:
-            self._accounts().check(request, host)
-        except (AccessDenied, FastjsonError) as error:
-            self.denied_total += 1
-            left_out = self._throttle.admit(host)
-            if left_out is not None:
-                self._log.warn(
-                    "request {code} of {peer} refused: {error}{more}",
-                    event="access.refused",
-                    code=request.code,
-                    peer=connection.peer,
-                    error=error,
-                    more=more_like_it(left_out),
-                )
-            return Denial(f"{_JAVA_NAME}: {error}")
-        return None
+        denials = self.denials((request,), connection)
+        return denials[0] if denials else None
+
+    def denials(
+        self, requests: Sequence[RemotingCommand], connection: RemotingConnection
+    ) -> Sequence[Denial | None]:
+        """The same of each request of a batch; nothing at all if all of them are served."""
+        accounts, host = self._accounts(), connection.address
+        if accounts.trusts(host):
+            drop_texts(requests)
+            return ()
+        check = accounts.check_sender
+        denials: list[Denial | None] = []
+        for index, request in enumerate(requests):
+            try:
+                check(request, host)
+            except (AccessDenied, FastjsonError) as error:
+                denials += [None] * (index - len(denials))
+                denials.append(self._denied(request, connection, error))
+        return denials and denials + [None] * (len(requests) - len(denials))
+
+    def _denied(self, request: RemotingCommand, connection: RemotingConnection, error: Exception) -> Denial:
+        return self._refuse(
+            connection.address,
+            Denial(f"{_JAVA_NAME}: {error}"),
+            "request {code} of {peer} refused: {error}",
+            event="access.refused",
+            code=request.code,
+            peer=connection.peer,
+            error=error,
+        )

@@ -187,6 +187,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         port_options=options.port_options(config),
         connections=parts.connections,
         ports=served,
+        expiries=lambda: encryption.expiries() | link.expiries(),
         link_connecting=link.connecting,
         release_ports=ports.release,
         workers=(worker, flush_worker),

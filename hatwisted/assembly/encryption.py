@@ -38,6 +38,10 @@ class Encryption:
         self._watched: list[CertificateFiles] = []
         self._context = None if config.tls_server_mode is TlsMode.DISABLED else self._server_context()
 
+    def expiries(self) -> dict[str, float]:
+        """Path of each certificate that is shown -> seconds since the epoch at which it expires."""
+        return {files.path: files.expires for files in self._watched}
+
     def port(self, listen: Listen) -> Listen:
         """What opens a port, with TLS before its connections as `tls.server.mode` says."""
         context = self._context

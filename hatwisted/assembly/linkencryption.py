@@ -60,6 +60,10 @@ class LinkEncryption:
         self._accepting = self._files.derived(self._server)
         self.connecting = TlsConnecting(parts.connecting, parts.clock, self._files.derived(self._client))
 
+    def expiries(self) -> dict[str, float]:
+        """As those of Encryption."""
+        return {} if self._files is None else {self._files.path: self._files.expires}
+
     def port(self, listen: Listen) -> Listen:
         """What opens the HA port."""
         files = self._files

@@ -174,6 +174,16 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     disk_max_used_space_ratio: Annotated[int, Whole(10, 95, "percent", clamp=True)] = 75
     clean_file_forcibly_enable: Bool = True
 
+    # -- monitoring, all ours
+    metrics_port: Annotated[int | None, Optional(PORT)] = None
+    """Where Prometheus finds the broker's figures, and others its health; nowhere if the file doesn't say."""
+    metrics_address: Annotated[str | None, Optional(Text())] = None
+    """Its address; if the file doesn't say, `bind_address` if that is one address, else 127.0.0.1."""
+    metrics_topics: Annotated[int, Whole(0, 2000)] = 0
+    """Topics that have figures of their own; the others are shown as one."""
+    metrics_groups: Annotated[int, Whole(0, 2000)] = 100
+    """Topics of consumer groups whose lag is shown, those furthest behind first."""
+
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None
     ha_allow_list: NetworkList = None

@@ -28,6 +28,7 @@ from zope.interface import implementer
 from hatwisted.ha.events import FirstReport, MasterEvent, Report
 from hatwisted.ha.framing import Framing
 from hatwisted.ha.interfaces import IHaDialect
+from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, tune
@@ -36,6 +37,7 @@ from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
+from hatwisted.wire.networks import counted_as
 
 CATCH_UP_CHUNK = 1 << 20
 """Bytes read from the log at once for a lagging slave; big enough that the read costs nothing beside
@@ -67,6 +69,7 @@ class LinkOwner(Shape):
     settings: MasterSettings
     dialect: IHaDialect
     framing: Framing
+    complaints: RefusalLog
 
     def joined(self, link: HAConnection) -> None:
         """A socket was accepted."""
@@ -106,7 +109,7 @@ class HAConnection(Protocol):
         self._timer: IDelayedCall | None = None
         self.progress = SendProgress(now)
         self.peer = "not connected"
-        self.host = ""
+        self.host = self.network = ""
         self.last_read = now
         self.last_write = now
         self.sent = TransferRate(now)
@@ -120,6 +123,7 @@ class HAConnection(Protocol):
         """Accepted: nothing is sent before the first report."""
         transport: Any = self.transport
         self.host, self.peer = peer_names(transport.getPeer())
+        self.network = counted_as(self.host)
         self.last_read = self.last_write = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
         if isinstance(transport, tcp.Connection):
@@ -211,6 +215,7 @@ class HAConnection(Protocol):
 
     def _refuse(self) -> None:
         self._service.refused(self)
+        self._service.complaints.reports[self.progress.state.value] += 1
         self._timer = self._service.clock.callLater(REFUSED_LINGER, self._log_refusal)
 
     def _log_refusal(self) -> None:

@@ -13,7 +13,8 @@ MAX_UNREPORTED = 64
 oldest of the host that holds most of them, so that a scanner can't lock a slave out."""
 
 MAX_LINKS_OF_HOST = 16
-"""Links from one host that have reported. One more pushes out the one from there that is furthest behind."""
+"""Links from one host (of IPv6, one network of 64 bits) that have reported. One more pushes out the one from there
+that is furthest behind."""
 
 MAX_LINKS = 128
 """Links that have reported, each with up to 1 MiB of log that isn't read. One more pushes out the one that is
@@ -23,7 +24,7 @@ furthest behind, of the host that has most of them."""
 class Link(Protocol):
     """What is counted."""
 
-    host: str
+    network: str
     progress: SendProgress
 
 
@@ -34,6 +35,6 @@ def surplus(links: Collection[L], most: int) -> tuple[L, int] | None:
     """Which of `links` has to go because there are more than `most`, and how many its host has; else None."""
     if len(links) <= most:
         return None
-    host, held = Counter(link.host for link in links).most_common(1)[0]
-    last = min((link for link in links if link.host == host), key=lambda link: link.progress.ack_offset)
+    network, held = Counter(link.network for link in links).most_common(1)[0]
+    last = min((link for link in links if link.network == network), key=lambda link: link.progress.ack_offset)
     return last, held

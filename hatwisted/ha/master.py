@@ -210,7 +210,7 @@ class HAService(Service):
             self.group_transfer.skipped(link.progress.next_offset)
         self.acknowledged(link)
         reported = [each for each in self._links if each.progress.state in TRANSFERRING]
-        neighbours = [each for each in reported if each.host == link.host]
+        neighbours = [each for each in reported if each.network == link.network]
         what = "that copy the log"
         self._limit(neighbours, MAX_LINKS_OF_HOST, what) or self._limit(reported, MAX_LINKS, what)
 

@@ -6,6 +6,8 @@ The dialling side uses the same for a master that can't be reached.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 
@@ -21,6 +23,8 @@ class RefusalLog:
         self._throttle = LogThrottle(clock, interval)
         self.total = 0
         """Refusals since the start, logged or not."""
+        self.reports: Counter[str] = Counter()
+        """First reports refused, by the state that their links ended in."""
 
     def complain(self, source: str, text: str, error: bool = False) -> bool:
         """Note one; True if it was logged.

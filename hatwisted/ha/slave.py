@@ -14,6 +14,7 @@ frames that the store refused in memory (the master has them).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -51,6 +52,9 @@ from hatwisted.wire.hostport import host_and_port
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one attempt to connect, as RocketMQ."""
+
+UNREACHABLE = "master can't be reached"
+CLOSED_BY_MASTER = "closed by the master or the network"
 
 ADDRESS_LOOK = 1.0
 """Seconds between two looks for a master address while there is none (RocketMQ: 5)."""
@@ -114,6 +118,8 @@ class HAClientService(Service):
         self._handshake = Handshake(self, parts.master_log, parts.objection)
         self.dialect: IHaDialect = dialect or ClassicDialect()
         self.connects_total = 0
+        self.link_ends: Counter[str] = Counter()
+        """By why: a SlaveEvent, UNREACHABLE or CLOSED_BY_MASTER."""
         self.suspect_from: int | None = None
         self._heard = 0
         """Bytes of links that have ended."""
@@ -213,6 +219,7 @@ class HAClientService(Service):
         if not self.running:
             return
         self._on(SlaveEvent.LOSE)
+        self.link_ends[UNREACHABLE] += 1
         self._problem = f"can't connect to the master's HA port {address}: {failure.getErrorMessage()}"
         self._complaints.complain(address, self._problem)
         self._dial_later(healthy=False, progressed=False)
@@ -312,6 +319,7 @@ class HAClientService(Service):
         if event is not SlaveEvent.LOSE:
             self._on(event)
         self._problem = text
+        self.link_ends[event.value] += 1
         self._complaints.complain(f"master {link.peer}", text, error=True)
         link.abort()
 
@@ -325,6 +333,7 @@ class HAClientService(Service):
             return
         now = self.clock.seconds()
         if not link.failed:
+            self.link_ends[CLOSED_BY_MASTER] += 1
             self._problem = f"HA link to master {link.peer} lost: {reason.getErrorMessage()}"
             self._logger.info("{problem}", problem=self._problem)
             self._judge_end(link, reason, now)

@@ -1,20 +1,21 @@
 """The inner loops of sending, compiled where that is possible, under one interface.
 
-Each has two twins: one in Cython (`_records`, `_requests`, `_answers`), built when the package is installed and
-a C compiler is there, and one in Python (`pure`), which is the oracle of the tests and runs elsewhere.
-`HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results
-are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it
-leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all parts at once;
-`appendrun` holds what has been encoded.
+Each has two twins: one in Cython (`_requests`, `_admission`, `_records`, `_answers`), built when the package
+is installed and a C compiler is there, and one in Python (`pure`), which is the oracle of the tests and runs
+elsewhere. `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which is in
+use. Results are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may break
+a limit), it leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all parts at
+once; `appendrun` holds what has been encoded.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries.
 * `take_sends`: the frames of a read that are sends as commands; None where the receiver does it all.
+* `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
 """
 
 from hatwisted.kernel.appendrun import UNLIMITED, AppendRun
-from hatwisted.kernel.choice import COMPILED, RunEncoder, SendAnswers, decode_batch, take_sends
+from hatwisted.kernel.choice import COMPILED, RunEncoder, SendAnswers, UsualPuts, decode_batch, take_sends
 from hatwisted.kernel.pure import message_ids
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "AppendRun",
     "RunEncoder",
     "SendAnswers",
+    "UsualPuts",
     "decode_batch",
     "message_ids",
     "take_sends",

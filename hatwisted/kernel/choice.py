@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """Raised with every change of a compiled twin's interface, there and here."""
 
 
 def compiled_parts() -> dict[str, ModuleType]:
     """The compiled modules by their names; none if one of them is missing or doesn't fit."""
-    names = ("_records", "_requests", "_answers")
+    names = ("_requests", "_admission", "_records", "_answers")
     try:
         parts = {name: import_module(f"hatwisted.kernel.{name}") for name in names}
     except ImportError:
@@ -33,9 +33,11 @@ RunEncoder = pure.RunEncoder
 SendAnswers = pure.SendAnswers
 decode_batch = pure.decode_batch
 take_sends: TakeSends | None = pure.take_sends
+UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 
 if COMPILED and not TYPE_CHECKING:
     RunEncoder = _parts["_records"].RunEncoder
     SendAnswers = _parts["_answers"].SendAnswers
     decode_batch = _parts["_records"].decode_batch
     take_sends = _parts["_requests"].take_sends
+    UsualPuts = _parts["_admission"].UsualPuts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.logcodec.encoder import RecordEncoder
@@ -16,11 +16,36 @@ from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import encode_send_response
 
-__all__ = ["RunEncoder", "SendAnswers", "decode_batch", "take_sends"]
+__all__ = ["RunEncoder", "SendAnswers", "UsualPuts", "decode_batch", "take_sends"]
 
 take_sends = None
 """Takes the leading sends of a read: (data, position, commands, max_frame, max_header) -> position. The twin in
 Python is the receiver itself, which reads every frame."""
+
+
+class UsualPutsTwin(Protocol):
+    """The puts of the usual among a read's sends.
+
+    - pair: the property that every stored message gets, after all others
+    - put_type: of all puts
+    """
+
+    def __init__(self, pair: bytes, put_type: type) -> None: ...
+
+    def take(
+        self, requests: Sequence[Any], first: int, known: dict[str, int], host: bytes, puts: list[Any]
+    ) -> int:
+        """Add the puts of the leading requests that are usual; the index of the first that isn't.
+
+        - requests, first: the requests, and the index of the first to look at
+        - known: number of queues of the topics that this read's sends may go to
+        - host: of the producer, 8 or 20 bytes
+        - puts: get more
+        """
+
+
+UsualPuts = None
+"""In Python, that is Admission's work alone."""
 
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""

@@ -55,4 +55,18 @@ static inline uint32_t get32(const char *at) {
     const unsigned char *from = (const unsigned char *)at;
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
+
+/* Where some bytes stand first; NULL if they don't. */
+static inline const char *find_bytes(const char *text, Py_ssize_t size, const char *sought, Py_ssize_t length) {
+    const char *last = text + size - length;
+    while (text <= last) {
+        text = (const char *)memchr(text, sought[0], (size_t)(last - text) + 1);
+        if (text == NULL)
+            return NULL;
+        if (memcmp(text, sought, (size_t)length) == 0)
+            return text;
+        text++;
+    }
+    return NULL;
+}
 #endif

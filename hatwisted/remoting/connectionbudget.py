@@ -1,13 +1,16 @@
 """How many connections a process may have open, over all its ports, and how many of them one address.
 
 Connections without an end take descriptors from the files of the store: so there are as many as the process's
-limit leaves room for beside them. One address gets half of them at most, so that no host locks all others out.
+limit leaves room for beside them. One address (of IPv6, one network of 64 bits) gets half of them at most, so that
+no host locks all others out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
+
+from hatwisted.wire.networks import counted_as
 
 UNLIMITED: Final = 1 << 20
 """Connections, where a process has descriptors enough."""
@@ -30,15 +33,18 @@ class ConnectionBudget:
         """
         if self.open >= self.most:
             return f"{self.most} connections are open on all ports"
+        address = counted_as(address)
         most = self.most // 2 if most_of_address is None else most_of_address
         if self._of_address.get(address, 0) >= most:
-            return f"its address has {most} connections open"
+            whose = "network" if "/" in address else "address"
+            return f"its {whose} has {most} connections open"
         self._of_address[address] += 1
         self.open += 1
         return None
 
     def give_back(self, address: str) -> None:
         """One that was counted is gone."""
+        address = counted_as(address)
         self.open -= 1
         self._of_address[address] -= 1
         if not self._of_address[address]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -20,8 +20,16 @@ class Denial(NamedTuple):
     code: int = ResponseCode.SYSTEM_ERROR
 
 
-Guard = Callable[[RemotingCommand, RemotingConnection], Denial | None]
-"""`guard(request, connection)`: None if the request is served."""
+class Guard(Protocol):
+    """Decides."""
+
+    def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
+        """Why a request isn't served; None if it is."""
+
+    def denials(
+        self, requests: Sequence[RemotingCommand], connection: RemotingConnection
+    ) -> Sequence[Denial | None]:
+        """The same of each request of a batch; nothing at all if all of them are served."""
 
 
 def guarded(table: ProcessorTable, guard: Guard, codes: Collection[int] | None = None) -> ProcessorTable:
@@ -46,22 +54,24 @@ def guarded(table: ProcessorTable, guard: Guard, codes: Collection[int] | None =
 def _one(
     guard: Guard, handler: Handler, connection: RemotingConnection, request: RemotingCommand
 ) -> RemotingCommand | Deferred[RemotingCommand] | None:
-    denial = guard(request, connection)
+    denial = guard.denial(request, connection)
     return handler(connection, request) if denial is None else _denied(request, denial)
 
 
 def _batch(
     guard: Guard, handler: BatchHandler, connection: RemotingConnection, batch: list[RemotingCommand]
 ) -> None:
-    let_in = []
-    for request in batch:
-        denial = guard(request, connection)
-        if denial is None:
-            let_in.append(request)
-        else:
-            connection.reply(request, _denied(request, denial))
-    if let_in:
-        handler(connection, let_in)
+    denials = guard.denials(batch, connection)
+    if denials:
+        let_in = []
+        for request, denial in zip(batch, denials, strict=True):
+            if denial is None:
+                let_in.append(request)
+            else:
+                connection.reply(request, _denied(request, denial))
+        batch = let_in
+    if batch:
+        handler(connection, batch)
 
 
 def _denied(request: RemotingCommand, denial: Denial) -> RemotingCommand:

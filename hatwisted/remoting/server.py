@@ -139,8 +139,10 @@ class RemotingConnection(Protocol):
     _log = Logger()
     factory: ConnectionsOfPort
 
-    def __init__(self, typed_sends: bool = True) -> None:
-        self._receiver = RemotingReceiver(typed_sends=typed_sends, take_sends=take_sends)
+    def __init__(self, typed_sends: bool = True, signed_sends: bool = False) -> None:
+        self._receiver = RemotingReceiver(
+            typed_sends=typed_sends, signed_sends=signed_sends, take_sends=take_sends
+        )
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False

@@ -32,6 +32,7 @@ class RemotingServerFactory(ServerFactory):
     - typed_sends: as RemotingReceiver
     - options: what an operator has decided
     - budget: of the process's connections
+    - signed_sends: as RemotingReceiver
     """
 
     noisy = False
@@ -44,12 +45,13 @@ class RemotingServerFactory(ServerFactory):
         typed_sends: bool = True,
         options: PortOptions = OPEN_TO_ALL,
         budget: ConnectionBudget | None = None,
+        signed_sends: bool = False,
     ) -> None:
         self.table = table
         self._options = options
         self._budget = budget or ConnectionBudget()
         self._throttle = LogThrottle(clock)
-        self._typed_sends = typed_sends
+        self._sends = (typed_sends, signed_sends)
         self.connections: dict[RemotingConnection, None] = {}
         self.partial = PartialFrames()
         self.turns = RequestTurns(clock)
@@ -70,7 +72,7 @@ class RemotingServerFactory(ServerFactory):
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection | None:  # type: ignore[override]
         if not self._is_allowed(addr):
             return None  # closed before a byte is read
-        connection = RemotingConnection(self._typed_sends)
+        connection = RemotingConnection(*self._sends)
         connection.factory = self
         return connection
 

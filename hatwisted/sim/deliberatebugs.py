@@ -25,6 +25,7 @@ from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.kernel import AppendRun
+from hatwisted.sim.limitbugs import LIMIT_BUGS
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
 from hatwisted.sim.setup import Setup
@@ -117,15 +118,15 @@ def _recover_without_crc(parts: StoreParts, options: RecoveryOptions, **named: A
     return _recover(parts, replace(options, check_crc=False), **named)
 
 
-def _late_as_ok(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
-    _follow(acks, wait, puts, deadline, PutStatus.PUT_OK, report)
+def _late_as_ok(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
+    _follow(acks, line._replace(late=PutStatus.PUT_OK), puts, begun, report)
 
 
-def _all_by_first(acks: PutAcks, wait: Any, puts: Any, deadline: float, late: PutStatus, report: Any) -> None:
+def _all_by_first(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
     def reached(offset: int) -> None:
-        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else late)
+        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else line.late)
 
-    wait(puts[0].end, puts[-1].end, deadline).addCallback(reached)
+    line.wait(puts[0].end, puts[-1].end, begun + line.limit).addCallback(reached)
 
 
 _follow = PutAcks._follow
@@ -173,7 +174,7 @@ def _count_links(links: Sequence[Any], apart: object) -> int:
     return len(links)
 
 
-BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WAIT_BUGS | WRITE_BUGS
+BUGS: dict[str, Bug] = SERVICE_BUGS | TABLE_BUGS | WAIT_BUGS | WRITE_BUGS | LIMIT_BUGS
 BUGS |= {
     "ack-ahead": Bug("a slave acknowledges more than it has", HAClient, "_report", _report_more),
     "ack-before-sync": Bug(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import msgspec
 from twisted.python.failure import Failure
 
 from hatwisted.remoting.client import RemotingClient
@@ -24,11 +23,13 @@ from hatwisted.sim.history import Place, Sent, Violation
 from hatwisted.sim.indexcheck import check_index
 from hatwisted.sim.logwatch import LogWatch
 from hatwisted.sim.messageload import TIMEOUT, Load, LoadEvents, LoadPattern
+from hatwisted.sim.outcome import Outcome
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import ADDRESSES, DELAYS, MEMBERS, Setup
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.simoperator import QUEUE_KEYS, STOP_LIMIT, Operator
 from hatwisted.sim.tableload import TableLoad
+from hatwisted.sim.tightlimits import TightLimits
 from hatwisted.sim.transactionload import TransactionLoad
 from hatwisted.sim.waitwatch import tightened
 from hatwisted.wire.codes import ResponseCode
@@ -68,29 +69,6 @@ LOOK = 0.25
 """Seconds between two looks of the operator."""
 
 
-class Outcome(msgspec.Struct, kw_only=True):
-    """What a run was.
-
-    - violations: in words; none if every promise was kept
-    - refusals: starts that a store refused because of damage
-    - emptied: slaves emptied by the operator
-    - seconds: simulated; turns: calls of the clock
-    - digest: of all that happened
-    - answers: messages by the answer's code; "none" without one
-    - struck: faults that took effect, by kind
-    """
-
-    seed: int
-    violations: list[str]
-    refusals: list[str]
-    emptied: int
-    seconds: float
-    turns: int
-    digest: str
-    answers: dict[str, int]
-    struck: dict[str, int]
-
-
 class Simulation:
     """One run of `setup`."""
 
@@ -121,6 +99,7 @@ class Simulation:
 
         self._watch = LogWatch()
         self._deferreds = DeferredWatch()
+        self._limits = TightLimits(self.violations)
         self._deaths = 0
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
@@ -144,6 +123,7 @@ class Simulation:
                 pass
             except Exception:
                 self.violations.append(Violation("exception", Failure().getTraceback()))
+            self._limits.end()
             self.violations[:0] = self._deferreds.violations
             self.violations += watch.violations
         self.group.mute()
@@ -157,9 +137,12 @@ class Simulation:
             digest=self.group.trace.digest(),
             answers=dict(self.answers),
             struck=dict(self.injector.struck),
+            reached=self._limits.reached,
         )
 
     def _run(self) -> None:
+        if self.setup.tight:
+            self._limits.tighten()
         for name in ("names", *HOSTS):
             self.operator.start(name)
         self._pass(WARM_UP)
@@ -179,6 +162,7 @@ class Simulation:
             self.injector.begin(fault)
         self._pass_until(begun + self.setup.seconds)
         self.injector.heal()
+        self._limits.relax()
         self._settle()
         if not self.setup.read:
             self._check_rot()

@@ -14,9 +14,10 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from hatwisted.sim.faultplan import HOSTS
+from hatwisted.sim.outcome import Outcome
 from hatwisted.sim.recording import Recording
 from hatwisted.sim.setup import MEMBERS, Setup
-from hatwisted.sim.simulation import Outcome, Simulation
+from hatwisted.sim.simulation import Simulation
 from hatwisted.wire.codes import ResponseCode
 
 TEMPLATE = "simulation.html.jinja"

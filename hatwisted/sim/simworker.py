@@ -41,6 +41,11 @@ class SimWorker:
         self.stopped = False
         """Takes no more calls."""
 
+    @property
+    def under_way(self) -> int:
+        """Calls whose result hasn't been told yet."""
+        return len(self._waiting) + len(self._begun) + len(self._ended)
+
     def run(self, function: Callable[..., object], *args: object) -> Deferred[Any]:
         """See IWorker."""
         if self.stopped:

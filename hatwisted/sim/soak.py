@@ -21,9 +21,10 @@ from twisted.logger import globalLogBeginner
 
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.logwatch import LogWatch
+from hatwisted.sim.outcome import Outcome
 from hatwisted.sim.setup import FAULT_KINDS, Setup, draw_setup
 from hatwisted.sim.shrink import shrink
-from hatwisted.sim.simulation import Outcome, Simulation
+from hatwisted.sim.simulation import Simulation
 
 PROGRESS = 2.0
 """Seconds between two lines of progress."""
@@ -73,6 +74,8 @@ class Totals:
         self.seconds = 0.0
         self.answers: Counter[str] = Counter()
         self.struck: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
+        """Runs in which a tight limit was reached, by its name."""
         self.refusals = 0
         self.emptied = 0
         self.cpu = 0.0
@@ -90,6 +93,7 @@ class Totals:
         self.cpu += report.cpu
         self.answers.update(outcome.answers)
         self.struck.update(outcome.struck)
+        self.reached.update(outcome.reached)
         self.refusals += len(outcome.refusals)
         self.emptied += outcome.emptied
         if outcome.violations or not report.replayed:
@@ -120,6 +124,7 @@ class Totals:
             "cpu_ms_a_seed": round(1000 * self.cpu / max(self.seeds, 1)),
             "answers": dict(sorted(self.answers.items())),
             "faults": dict(sorted(self.struck.items())),
+            "limits_reached": dict(sorted(self.reached.items())),
             "starts_refused": self.refusals,
             "slaves_emptied": self.emptied,
             "failed": [report.outcome.seed for report in self.failed],

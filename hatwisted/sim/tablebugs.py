@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hatwisted.broker.consumer.consumeroffset import Accepts, ConsumerOffsetTable, Progress
+from hatwisted.broker.consumer.consumeroffset import Accepts, ConsumerOffsetTable
+from hatwisted.broker.consumer.progressbody import Progress
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.plantedbug import Bug

@@ -64,15 +64,14 @@ class TablePromises:
     def look(self) -> None:
         """A linked slave that has a change keeps it from now on."""
         group = self._group
-        now = group.clock.seconds()
-        if not group.linked():
-            return
-        slave, healthy = group.slave, self._healthy(group.slave)
+        now, slave = group.clock.seconds(), group.slave
+        linked, healthy = group.linked(), self._healthy(slave)
         for key, (value, since) in self.told.items():
-            if self._shown(slave, key) != value:
-                continue
-            if slave not in since or (not healthy and now - since[slave] < SAVING):
-                since[slave] = now
+            if slave not in since:
+                if linked and self._shown(slave, key) == value:
+                    since[slave] = now
+            elif not healthy and now - since[slave] < SAVING:
+                since[slave] = now  # linked or not: it can't have written it
 
     def check(self, name: str) -> None:
         """A machine has started, or is looked at: has it all that it must have?"""

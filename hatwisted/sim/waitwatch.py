@@ -12,7 +12,9 @@ from typing import Any
 from unittest import mock
 
 from hatwisted.broker.pull.pullhold import DEADLINE_INTERVAL, RECHECK_INTERVAL, HeldPull, PullHold
+from hatwisted.broker.transaction import transactioncheck
 from hatwisted.ha import haconnection
+from hatwisted.remoting import server
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import TIGHT_BUFFER, Group
 from hatwisted.sim.history import Violation
@@ -22,13 +24,18 @@ from hatwisted.store.log.waitline import WaitLine
 LATE = 3.0
 """Seconds by which an answer may be late."""
 
+SLICE = 2
+"""Ops that are looked at together."""
+
 TIGHT: Sequence[tuple[Any, str, int]] = (
     (haconnection, "HA_WRITE_WINDOW", 8 << 10),
     (haconnection, "CATCH_UP_CHUNK", 8 << 10),
+    (server, "ANSWER_WINDOW", 2 << 10),
+    (transactioncheck, "SLICE", SLICE),
 )
-"""Limits that no run would come near otherwise, and what they are in some: where, name, bytes."""
+"""Windows that no run would fill otherwise, and what they are in some: where, name, bytes (or ops)."""
 
-MOST_OWED = TIGHT_BUFFER + sum(limit for _, _, limit in TIGHT) + (64 << 10)
+MOST_OWED = TIGHT_BUFFER + sum(limit for where, _, limit in TIGHT if where is haconnection) + (64 << 10)
 """Bytes that a master owes a link then: its transport's buffer, the window, a chunk, and the puts of one read."""
 
 

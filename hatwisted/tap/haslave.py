@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twisted.application.service import IService
 
 from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.monitoring import monitored
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_slave, slave_without_file
@@ -39,4 +40,4 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 def _build(config: BrokerConfig, parts: Parts) -> IService:
     check_store(parts.file_system, config)
-    return build_broker(config, parts)
+    return monitored(build_broker(config, parts), parts)

@@ -69,6 +69,11 @@ class CertificateFiles:
         return self._now.material
 
     @property
+    def path(self) -> str:
+        """Of the certificate that is shown; empty without one."""
+        return self._files.certificate or ""
+
+    @property
     def expires(self) -> float:
         """Seconds since the epoch until which the certificate that is shown is valid; infinite without one."""
         identity = self._now.material.identity

@@ -27,7 +27,7 @@ BODY_LIMITS: Final[Mapping[int, int]] = {
     RequestCode.CHECK_CLIENT_CONFIG: 256 << 10,  # an expression of 16 Ki characters, all of them escaped
     RequestCode.LOCK_BATCH_MQ: 4 << 20,  # 20,000 queues
     RequestCode.UNLOCK_BATCH_MQ: 4 << 20,
-    RequestCode.JOIN_CONSUMER_OFFSET: MAX_FRAME,
+    RequestCode.JOIN_CONSUMER_OFFSET: 512 << 10,  # slaves send parts of half as much
 }
 
 

@@ -16,6 +16,9 @@ MAX_NETWORKS: Final = 1000
 
 EVERYBODY: Final = "*"
 
+_HOST_BITS: Final = 64
+"""Of an IPv6 address: chosen by the host itself."""
+
 _SEPARATORS: Final = re.compile("[;,]")
 
 
@@ -49,6 +52,20 @@ def plain_address(text: str) -> IPv4Address | IPv6Address:
     is. Raises ValueError."""
     address = ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def counted_as(address: str) -> str:
+    """What an address counts as where each may have so much: of IPv6 its network of 64 bits, since a host that has
+    one address there has as many as it likes. Link-local ones, and what isn't an address, count for themselves."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = plain_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv4Address) or parsed.is_link_local:
+        return str(parsed)
+    return str(IPv6Network((int(parsed) >> _HOST_BITS << _HOST_BITS, 128 - _HOST_BITS)))
 
 
 def allow_list(text: str | None) -> Networks | None:

@@ -14,15 +14,16 @@ once, when the last arrives; small ones are merged so that a dribbling peer can'
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, LanguageCode
+from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, LanguageCode, RequestCode
+from hatwisted.wire.mendedjson import mended_json
 from hatwisted.wire.requestheader import SendHeader
+from hatwisted.wire.signedsend import SignedSendHeader
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of a frame including its length field: RocketMQ's own limit on both sides."""
@@ -87,6 +88,19 @@ class SendCommand(RemotingCommand, gc=False):
     header: SendHeader | None = msgspec.field(name="extFields", default=None)
 
 
+class SignedSendCommand(SendCommand, gc=False):
+    """The same where sends are signed. `encoded` is the header as it came, until the signature is checked."""
+
+    header: SignedSendHeader | None = msgspec.field(name="extFields", default=None)
+    encoded: bytes = msgspec.field(name="(encoded)", default=b"")
+
+    def with_texts(self) -> RemotingCommand:
+        """The request with all of its fields, as they were written."""
+        command = _decode_json(self.encoded)
+        command.body = self.body
+        return command
+
+
 class _LiberalHeader(msgspec.Struct):
     """A header that the strict decoder refused, with values of any type."""
 
@@ -100,14 +114,9 @@ class _LiberalHeader(msgspec.Struct):
 
 
 _decode_strict = msgspec.json.Decoder(RemotingCommand).decode
-_decode_send = msgspec.json.Decoder(SendCommand, strict=False).decode
 _decode_liberal = msgspec.json.Decoder(_LiberalHeader).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode_json = msgspec.json.Encoder().encode
-
-_CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(32) if chr(code) not in "\t\n\r"}
-_SURROGATES: Final = r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
-_ESCAPE: Final = re.compile(rf"{_SURROGATES}|(?P<half>\\u[dD][89a-fA-F][\da-fA-F]{{2}})|\\.", re.DOTALL)
 
 
 def _as_text(raw: msgspec.Raw) -> str:
@@ -137,21 +146,29 @@ def _decode_json_liberally(header: bytes) -> RemotingCommand:
     )
 
 
-_SENDS: Final = (b'{"code":310,', b'{"code":320,')
+_SEND_CODES: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
+_SENDS: Final = tuple(b'{"code":%d,' % code for code in _SEND_CODES)
 """How the headers of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE begin where fastjson wrote them."""
 
 
-def _decode_send_json(header: bytes) -> RemotingCommand:
-    """A send in one go, fields included; what that can't decode goes through the ordinary decoder."""
-    if header.startswith(_SENDS):
-        try:
-            command = _decode_send(header)
-        except msgspec.ValidationError:
-            pass
-        else:
-            if command.header is not None:
+def _send_decoder(kind: type[SendCommand]) -> Callable[[bytes], RemotingCommand]:
+    """Decodes a send in one go, fields included; what can't be decoded so goes through the ordinary decoder."""
+    decode = msgspec.json.Decoder(kind, strict=False).decode
+
+    def decode_send(header: bytes) -> RemotingCommand:
+        if header.startswith(_SENDS):
+            try:
+                command = decode(header)
+            except msgspec.ValidationError:
+                return _decode_json(header)
+            # The code may come once more after the fields, and the last one counts.
+            if command.header is not None and command.code in _SEND_CODES:
+                if isinstance(command, SignedSendCommand):
+                    command.encoded = header
                 return command
-    return _decode_json(header)
+        return _decode_json(header)
+
+    return decode_send
 
 
 def _decode_json(header: bytes) -> RemotingCommand:
@@ -159,14 +176,6 @@ def _decode_json(header: bytes) -> RemotingCommand:
         return _decode_strict(header)
     except msgspec.ValidationError:
         return _decode_json_liberally(header)
-
-
-def _mended(header: bytes) -> bytes:
-    """A JSON header with invalid text, fixed as RocketMQ's parser would read it: U+FFFD for broken UTF-8, "?"
-    for half a surrogate pair, bare control characters (except white space between values) as escapes.
-    One broken message key is no reason to fail everything that its producer has in flight."""
-    text = header.decode("utf-8", "replace").translate(_CONTROLS)
-    return _ESCAPE.sub(lambda match: "?" if match["half"] else match[0], text).encode()
 
 
 def _decode_binary(header: bytes) -> RemotingCommand:
@@ -201,6 +210,9 @@ def _decode_other(kind: int, header: bytes) -> RemotingCommand:
     raise ValueError(f"unknown header type {kind}")
 
 
+_decode_send = _send_decoder(SendCommand)
+_decode_signed_send = _send_decoder(SignedSendCommand)
+
 TakeSends = Callable[[bytes, int, list[RemotingCommand], int, int], int]
 """The commands of the sends that lie at a position of a read, one after the other, are added to the list; returns
 the position of the first frame that isn't such a send. The last two: largest frame and header, bytes."""
@@ -211,6 +223,7 @@ class RemotingReceiver:
 
     - max_frame, max_header: bytes; a longer one is refused before it's held
     - typed_sends: give a valid version 2 send as SendCommand; saves a broker a dict and its parsing per message
+    - signed_sends: and as SignedSendCommand, with all that a signature covers
     - take_sends: a quicker way for the frames of such sends that lie at a position; takes what it can
     """
 
@@ -222,10 +235,12 @@ class RemotingReceiver:
         max_header: int = MAX_HEADER,
         *,
         typed_sends: bool = False,
+        signed_sends: bool = False,
         take_sends: TakeSends | None = None,
     ) -> None:
-        self._take_sends = take_sends if typed_sends else None
-        self._decode_json = _decode_send_json if typed_sends else _decode_json
+        plainly = _decode_send if typed_sends else _decode_json
+        self._decode_json = _decode_signed_send if signed_sends else plainly
+        self._take_sends = take_sends if typed_sends and not signed_sends else None
         self._max_frame = max_frame
         self._max_header = max_header
         self._pieces: list[bytes] = []
@@ -274,20 +289,17 @@ class RemotingReceiver:
 
     def _decode_mended(self, mark: int, header: bytes, position: int, refused: Exception) -> RemotingCommand:
         try:
-            if mark == len(header) and (mended := _mended(header)) != header:
+            if mark == len(header) and (mended := mended_json(header)) != header:
                 return self._decode_json(mended)
         except (ValueError, RecursionError):
             pass
         raise RemotingProtocolError(f"unreadable header: {refused}", position) from None
 
     def _oversized(self, length: int, header_size: int, position: int) -> RemotingProtocolError:
-        if length > self._max_frame - _LENGTH_SIZE:
-            return RemotingProtocolError(
-                f"frame of {length} bytes, at most {self._max_frame} allowed", position
-            )
-        return RemotingProtocolError(
-            f"header of {header_size} bytes, at most {self._max_header} allowed", position
-        )
+        what, size, limit = "frame", length, self._max_frame
+        if length <= self._max_frame - _LENGTH_SIZE:
+            what, size, limit = "header", header_size, self._max_header
+        return RemotingProtocolError(f"{what} of {size} bytes, at most {limit} allowed", position)
 
     def _keep(self, rest: bytes, position: int) -> None:
         """Start holding an unfinished frame; its length is checked as soon as it has arrived."""

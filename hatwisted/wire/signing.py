@@ -6,9 +6,10 @@ its fields' values, in the order of the fields' names, and its body.
 
 from __future__ import annotations
 
-import hmac
 from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Container, Mapping
+from hmac import compare_digest
 from typing import Final
 
 ACCESS_KEY: Final = "AccessKey"
@@ -33,22 +34,28 @@ def signed_bytes(ext: Mapping[str, str], body: bytes, left_out: Container[str] =
 
 
 class SecretKey:
-    """Signs requests. The key is hashed in once, which is half of the work for a small request."""
+    """Signs requests. The key is hashed in once, which is half of the work for a small request.
 
-    __slots__ = ("_keyed",)
+    OpenSSL by way of cryptography: the standard library's hmac takes twice as long for a message of 1 KiB.
+    """
+
+    __slots__ = ("_copy",)
 
     def __init__(self, secret: str) -> None:
-        self._keyed = hmac.new(secret.encode("utf-8", "replace"), digestmod="sha1")
+        # 20 ms that a command without an account doesn't need.
+        from cryptography.hazmat.primitives.hashes import SHA1
+        from cryptography.hazmat.primitives.hmac import HMAC
+
+        self._copy = HMAC(secret.encode("utf-8", "replace"), SHA1()).copy
 
     def signature(self, content: bytes) -> str:
         """Base64 of the HMAC-SHA1 of `content`."""
-        return self._sign(content).decode()
+        signing = self._copy()
+        signing.update(content)
+        return b64encode(signing.finalize()).decode()
 
     def is_signature(self, content: bytes, given: str) -> bool:
         """Is `given` the signature of `content`? In constant time."""
-        return hmac.compare_digest(self._sign(content), given.encode("utf-8", "replace"))
-
-    def _sign(self, content: bytes) -> bytes:
-        signing = self._keyed.copy()
+        signing = self._copy()
         signing.update(content)
-        return b64encode(signing.digest())
+        return compare_digest(b2a_base64(signing.finalize(), newline=False), given.encode("utf-8", "replace"))

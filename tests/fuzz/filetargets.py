@@ -10,7 +10,8 @@ from twisted.internet.task import Clock
 
 from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.acl.addresspattern import AddressPattern
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, encode_progress, parse_progress
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.progressbody import encode_progress, parse_progress
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable

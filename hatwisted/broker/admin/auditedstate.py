@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from hatwisted.acl.account import ACCESS_KEY, SECRET_KEY
 from hatwisted.acl.aclfile import ACCOUNTS, ADDRESSES
 from hatwisted.acl.aclfiles import AclFiles
-from hatwisted.acl.audittrail import State
+from hatwisted.acl.audittrail import MAX_STATE, State
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
+
+PAIR: Final = 8
+"""Characters that a queue, or a topic, takes at least."""
 
 
 def audited_states(
@@ -41,7 +45,11 @@ def audited_states(
         def of_group(request: RemotingCommand) -> object:
             group, topic = request.ext.get(group_field, ""), request.ext.get("topic", "").strip()
             topics = [topic] if topic else tables.offsets.topics_by_group().get(group, [])
-            return {name: tables.offsets.queues(group, name) for name in topics}
+            # No more of a topic's queues than a line shows.
+            return {
+                name: dict(islice(tables.offsets.queues(group, name).items(), MAX_STATE // PAIR))
+                for name in islice(topics, MAX_STATE // PAIR)
+            }
 
         return of_group
 

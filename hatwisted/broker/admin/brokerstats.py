@@ -12,7 +12,7 @@ disk, commercial counters) are answered like a name that doesn't exist.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -149,6 +149,11 @@ class BrokerStats:
         - messages, size: how many, and their bytes
         """
         _add(self._gets, f"{topic}{SEPARATOR}{group}", messages, size)
+
+    @property
+    def gets(self) -> Mapping[str, Sequence[int]]:
+        """topic@group -> messages, bytes and pulls answered with some, as many as there are up to MAX_SERIES."""
+        return self._gets
 
     def count_sent_back(self, group: str, topic: str) -> None:
         """A consumer of `group` sent a message of `topic` back."""

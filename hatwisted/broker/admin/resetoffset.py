@@ -27,7 +27,7 @@ from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_7_SNAPSHOT, RequestCode, ResponseCode
-from hatwisted.wire.messagequeue import MessageQueue, queue_table
+from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, bool_field, int_field, long_field, text_field
@@ -40,6 +40,9 @@ ALL_QUEUES = -1
 
 QUEUES_PER_STEP: Final = 8
 """Each is searched by time: some 20 reads of the log."""
+
+PAIRS_PER_STEP: Final = 500
+"""Queues written into the answer, and into what members are told."""
 
 Offsets = Mapping[int, int]
 """Queue id -> queue offset."""
@@ -98,13 +101,19 @@ class OffsetResets:
             found = self._one_target(config, queue_id, timestamp, ext)
         if isinstance(found, Refusal):
             return response(request, found.code, found.remark)
+        body = yield from self._encoded(topic, found)
         if group in self._clients.consumers:
-            refusal = self._push(topic, group, timestamp, force, found)
+            told = {
+                "topic": topic,
+                "group": group,
+                "timestamp": str(timestamp),
+                "isForce": str(force).lower(),
+            }
+            refusal = self._push(told, body, found)
         else:
             refusal = self._reset_offline(topic, group, timestamp, found, one=queue_id != ALL_QUEUES)
         if refusal is not None:
             return response(request, refusal.code, refusal.remark)
-        body = fastjson.dumps_compact({"offsetTable": queue_table(self._queues(topic, found))})
         return response(request, body=body)
 
     def _all_targets(
@@ -143,21 +152,27 @@ class OffsetResets:
             return self._store.queue_end(topic, queue_id)
         return max(0, self._store.offset_by_time(topic, queue_id, timestamp))
 
-    def _push(self, topic: str, group: str, timestamp: int, force: bool, targets: Offsets) -> Refusal | None:
-        """Tell all members."""
+    def _push(self, ext: dict[str, str], table: bytes, targets: Offsets) -> Refusal | None:
+        """Tell all members.
+
+        - ext: what it's about
+        - table: the targets as most members read them
+        - targets: where the queues are to go
+        """
+        topic, group = ext["topic"], ext["group"]
         members = self._clients.consumers[group].members
         for member in members.values():
             if member.version < V3_0_7_SNAPSHOT:
                 remark = f"the client does not support this feature. version={member.version}"
                 return Refusal(ResponseCode.SYSTEM_ERROR, remark)
         self._progress.reset(group, topic, targets)
-        ext = {"topic": topic, "group": group, "timestamp": str(timestamp), "isForce": str(force).lower()}
-        queues = self._queues(topic, targets)
-        table = fastjson.dumps_compact({"offsetTable": queue_table(queues)})
-        listed = fastjson.dumps_compact({"offsetTable": _as_list(queues)})
+        listed = None
         for key, member in members.items():
             assert isinstance(key, RemotingConnection)
-            body = listed if member.language == "CPP" else table
+            if member.language == "CPP":
+                body = listed = listed or self._listed(topic, targets)
+            else:
+                body = table
             order = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext=ext, body=body)
             self._calls.oneway(key, order)
         return None
@@ -175,11 +190,27 @@ class OffsetResets:
             self._offsets.reset(group, topic, queue_id, offset)
         return None
 
-    def _queues(self, topic: str, targets: Offsets) -> dict[MessageQueue, int]:
-        return {
-            MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic): offset
+    def _encoded(self, topic: str, targets: Offsets) -> Generator[None, None, bytes]:
+        """The targets as a map keyed by queues, in steps."""
+        pieces = list[bytes]()
+        for number, (queue_id, offset) in enumerate(targets.items(), 1):
+            pieces.append(b"%b:%d" % (self._key(topic, queue_id), offset))
+            if number % PAIRS_PER_STEP == 0:
+                yield
+        return b'{"offsetTable":{%b}}' % b",".join(pieces)
+
+    def _key(self, topic: str, queue_id: int) -> bytes:
+        queue = MessageQueue(broker_name=self._broker_name, queue_id=queue_id, topic=topic)
+        return fastjson.dumps_compact(queue)
+
+    def _listed(self, topic: str, targets: Offsets) -> bytes:
+        """The same as a list."""
+        name = self._broker_name
+        rows = [
+            {"brokerName": name, "offset": offset, "queueId": queue_id, "topic": topic}
             for queue_id, offset in targets.items()
-        }
+        ]
+        return fastjson.dumps_compact({"offsetTable": rows})
 
     # -- clone -----------------------------------------------------------------------------------------------
 
@@ -192,10 +223,3 @@ class OffsetResets:
             if self._topics.get(name) is not None and (offline or self._clients.subscribes(source, name)):
                 self._offsets.clone(source, target, name)
         return response(request)
-
-
-def _as_list(queues: Mapping[MessageQueue, int]) -> list[dict[str, object]]:
-    return [
-        {"brokerName": queue.broker_name, "offset": offset, "queueId": queue.queue_id, "topic": queue.topic}
-        for queue, offset in queues.items()
-    ]

@@ -21,12 +21,18 @@ With RocketMQ's brokers progress flows from master to slave only (B106, `take_ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
-import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.consumer.progressbody import (
+    WHOLE_ROW,
+    Offsets,
+    Progress,
+    encode_progress,
+    parse_progress,
+)
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire import fastjson
 from hatwisted.wire.registration import DataVersion
@@ -36,9 +42,6 @@ SEPARATOR = "@"
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 """Consumer group under which the progress of the transaction check is kept."""
-
-WHOLE_ROW = -1
-"""Stands for all queues of a row in the table of resets: a group or topic was deleted."""
 
 DELETION_KEPT = 7 * 24 * 3600 * 1000
 """ms that a deletion is remembered: a slave down for longer than this brings the row back."""
@@ -53,27 +56,8 @@ RECOUNT = 10.0
 _QUEUE_BYTES = 26
 """A queue's part of that at most: 5 digits, 18 digits, three marks."""
 
-_INT64_END = 1 << 63
-
 Accepts = Callable[[str, str, int, int], bool]
 """(group, topic, queue id, offset): is this offset of another table about this broker's messages?"""
-
-Offsets = dict[str, dict[int, int]]
-"""topic@group -> queue id -> queue offset, or, of resets, -> ms of the last one."""
-
-
-class Progress(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """A table as it is kept in the file and sent. `data_version`: 5.x slaves can't do without, 4.x has none;
-    `reset_table`: ours."""
-
-    data_version: DataVersion | None = None
-    offset_table: Offsets
-    reset_table: Offsets = msgspec.field(default_factory=dict)
-
-    def reset_of(self, key: str, queue_id: int) -> int:
-        """When the queue was last reset, by itself or with its row; 0 if never."""
-        row = self.reset_table.get(key)
-        return max(row.get(queue_id, 0), row.get(WHOLE_ROW, 0)) if row else 0
 
 
 class ConsumerOffsetTable:
@@ -369,31 +353,3 @@ def _better(at: int, offset: int, their_at: int, their_offset: int | None) -> bo
     if at != their_at:
         return at > their_at
     return their_offset is None or offset > their_offset
-
-
-def encode_progress(progress: Progress) -> bytes:
-    """As compact JSON."""
-    return fastjson.dumps_compact(progress)
-
-
-def parse_progress(data: bytes) -> Progress:
-    """A broker's table, or part of one. Raises ValueError."""
-    content = fastjson.loads(data)
-    if not isinstance(content, Mapping) or not isinstance(content.get("offsetTable"), Mapping):
-        raise ValueError("no offsetTable in the consumer offsets")
-    return Progress(
-        offset_table=_parse_rows(content["offsetTable"]),
-        reset_table=_parse_rows(content.get("resetTable", {})),
-    )
-
-
-def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
-    try:
-        rows = {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
-    except (AttributeError, TypeError, OverflowError) as error:
-        raise ValueError(f"malformed consumer offsets: {error}") from None
-    for key, row in rows.items():
-        for queue_id, offset in row.items():
-            if not -_INT64_END <= min(queue_id, offset) <= max(queue_id, offset) < _INT64_END:
-                raise ValueError(f"consumer offsets with a number of more than 64 bits: {key[:100]}")
-    return rows

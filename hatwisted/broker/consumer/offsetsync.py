@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable, Progress, parse_progress
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.progressbody import WHOLE_ROW, Progress, parse_progress
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -38,8 +40,14 @@ MAX_ADDRESS = 255
 """Characters of an address that a slave may call itself by."""
 
 MAX_ROWS = 2000
-"""Rows (topics of groups) in one JOIN_CONSUMER_OFFSET: with names at their longest still below a frame's 16
-MiB."""
+"""Rows (topics of groups) in one JOIN_CONSUMER_OFFSET."""
+
+MAX_PART = 256 << 10
+"""Bytes of one JOIN_CONSUMER_OFFSET, about: it's read in one go, and has to be far below what `wire.bodylimits`
+lets in."""
+
+_PAIR_BYTES = 56
+"""A queue's part of that at most: offset and time of the last reset."""
 
 
 class OffsetSyncProcessors:
@@ -124,10 +132,29 @@ def flush_offset_of(answer: RemotingCommand) -> int:
 
 
 def parts(progress: Progress) -> Iterator[Progress]:
-    """The table in pieces of at most MAX_ROWS."""
-    keys = iter(dict.fromkeys((*progress.offset_table, *progress.reset_table)))
-    while rows := list(islice(keys, MAX_ROWS)):
-        yield Progress(
-            offset_table={key: progress.offset_table[key] for key in rows if key in progress.offset_table},
-            reset_table={key: progress.reset_table[key] for key in rows if key in progress.reset_table},
-        )
+    """The table in pieces of at most MAX_ROWS, and of about MAX_PART bytes."""
+    part, room = Progress(offset_table={}), MAX_PART
+    for key in dict.fromkeys((*progress.offset_table, *progress.reset_table)):
+        size = len(fastjson.dumps_compact(key))
+        for row, resets in _pieces(progress, key):
+            wanted = size + _PAIR_BYTES * max(len(row), len(resets))
+            rows = part.offset_table.keys() | part.reset_table.keys()
+            if rows and (wanted > room or key in rows or len(rows) >= MAX_ROWS):
+                yield part
+                part, room = Progress(offset_table={}), MAX_PART
+            if row:
+                part.offset_table[key] = row
+            if resets:
+                part.reset_table[key] = resets
+            room -= wanted
+    if part.offset_table or part.reset_table:
+        yield part
+
+
+def _pieces(progress: Progress, key: str) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
+    """A row of both tables, some queues at a time, each with what is known of its resets."""
+    queues, resets = iter(progress.offset_table.get(key, {}).items()), progress.reset_table.get(key, {})
+    if key not in progress.offset_table:
+        yield {}, resets
+    while row := dict(islice(queues, MAX_PART // _PAIR_BYTES // 2)):
+        yield row, {queue: resets[queue] for queue in (*row, WHOLE_ROW) if queue in resets}

@@ -72,6 +72,7 @@ class NodeParts:
     - port_options: from where they may come; connections: how many may be there
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
+    - expiries: of certificates, path -> seconds since the epoch
     - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
@@ -103,6 +104,7 @@ class NodeParts:
     port_options: PortOptions
     connections: ConnectionBudget
     ports: Sequence[ServedPort]
+    expiries: Callable[[], Mapping[str, float]]
     link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -132,16 +134,20 @@ class BrokerNode(Service):
 
     def __init__(self, parts: NodeParts, services: RoleServices) -> None:
         self.parts = parts
-        # A signature is of all fields of a send, of which a typed one keeps only those that a send needs.
-        typed = not parts.entrance.asks_for_accounts
+        signed = parts.entrance.asks_for_accounts
         self._factories = [
-            RemotingServerFactory(ProcessorTable(), parts.clock, typed, parts.port_options, parts.connections)
+            RemotingServerFactory(
+                ProcessorTable(), parts.clock, True, parts.port_options, parts.connections, signed
+            )
             for _ in parts.ports
         ]
         self.take_role(services)
         self._stops: list[Callable[[], object]] = []
         """How to end what has been started, in the order of the start."""
         self._progress_due = 0.0
+        self.recovered: RecoveryReport | None = None
+        """What the start has found; None before it."""
+        self.recovery_seconds = 0.0
 
     def take_role(self, services: RoleServices) -> None:
         """Answer as this role does, from the next request on. While the node runs, the services of the
@@ -158,8 +164,10 @@ class BrokerNode(Service):
         """Recover, open, register. Raises StoreError, OSError or CannotListenError."""
         super().startService()
         parts = self.parts
-        self._progress_due = parts.clock.seconds() + PROGRESS_INTERVAL
+        begun = parts.clock.seconds()
+        self._progress_due = begun + PROGRESS_INTERVAL
         report = parts.store.load(self._progress, same_boot=parts.last_run.same_boot)
+        self.recovered, self.recovery_seconds = report, parts.clock.seconds() - begun
         self._log_loaded(report)
         parts.last_run.compare(report)
         self._stops += (parts.store.stop, self._log_ended, parts.client.close)
@@ -229,6 +237,16 @@ class BrokerNode(Service):
 
     def _log_ended(self) -> None:
         self.parts.last_run.stop(self.parts.store.log.max_offset)
+
+    @property
+    def connections(self) -> int:
+        """Clients that are connected."""
+        return sum(len(factory.connections) for factory in self._factories)
+
+    @property
+    def refused_connections(self) -> int:
+        """Clients that weren't let in, for any reason."""
+        return sum(factory.rejected_total for factory in self._factories)
 
     @inlineCallbacks
     def stopService(self) -> Any:

@@ -42,6 +42,7 @@ class MasterRole:
         self._ha = node.ha
         self._runtime = node.runtime
         self._state = state
+        self.acks = acks
         self._stale = node.consumers.progress.stale
         self._last_run = node.last_run
         self.puts = InnerPuts(store, acks, identity.store_host)

@@ -124,6 +124,11 @@ class Registration:
         client.on_lost(self._lost)
         topics.on_change(self.register_now)
 
+    @property
+    def registered_at(self) -> int:
+        """Name servers that have taken our registration, and are still connected."""
+        return sum(each.master is not None for each in self._name_servers.values())
+
     def on_master(self, listener: Callable[[KnownMaster], None]) -> None:
         """`listener(known)` when the name servers say something else of the master than before."""
         self._master_listeners.append(listener)

@@ -25,12 +25,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.broker.consumer.consumeroffset import (
-    Progress,
-    encode_progress,
-    parse_progress,
-)
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
+from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.tabledoubt import believe
@@ -117,6 +113,8 @@ class SlaveSynchronizer:
         self._options = options
         self.master_flush_offset = 0
         """How far the master's log is on its disk, by its last word; 0 if it hasn't said (RocketMQ's never do)."""
+        self.synced_at: float | None = None
+        """Clock seconds of the last round that brought all tables; None before the first."""
         self._topics = tables.topics
         self._groups = tables.groups
         self._offsets = tables.offsets
@@ -208,6 +206,8 @@ class SlaveSynchronizer:
         if not self._hold.waiting:
             yield self._copy_progress(master)
         yield self._copy_groups(master)
+        if not self._failing:
+            self.synced_at = self._clock.seconds()
 
     def _copy_topics(self, master: str) -> Deferred[None]:
         return self._copy(RequestCode.GET_ALL_TOPIC_CONFIG, vip_address(master), self._take_topics)

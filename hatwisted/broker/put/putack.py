@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -24,6 +24,7 @@ from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.log.put import Put, PutStatus
+from hatwisted.timing.histogram import Histogram
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.storedrecord import Record
 
@@ -35,6 +36,15 @@ Token = TypeVar("Token")
 Settled = Callable[[Sequence[Put[Token]]], None]
 Report = Callable[[Sequence[Put[Token]], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
+
+
+class _Line(NamedTuple):
+    """What puts wait for. limit: seconds; late: what those are that wait longer; times: how long they waited."""
+
+    wait: Wait
+    limit: float
+    late: PutStatus
+    times: Histogram
 
 
 class PutAcks:
@@ -63,6 +73,10 @@ class PutAcks:
         self.may_wait = flush.waits or replication is not None
         """Does any put have to wait here?"""
         self.waiting = 0
+        self.flush_times = Histogram()
+        """Seconds that puts have waited for the disk, those that a sync reaches as one; late ones too."""
+        self.replicate_times = Histogram()
+        """The same for slaves."""
 
     def without_slaves(self) -> PutAcks:
         """The same for puts that wait for the disk alone."""
@@ -119,9 +133,9 @@ class PutAcks:
             self._wait_for_slave(self._replication, puts, both.slave)
 
     def _wait_for_disk(self, puts: list[Put[Token]], report: Report[Token]) -> None:
-        deadline = self._clock.seconds() + self._flush_timeout
         wait = cast(Wait, self._flush.wait)
-        self._follow(wait, puts, deadline, PutStatus.FLUSH_DISK_TIMEOUT, report)
+        line = _Line(wait, self._flush_timeout, PutStatus.FLUSH_DISK_TIMEOUT, self.flush_times)
+        self._follow(line, puts, self._clock.seconds(), report)
 
     def _wait_for_slave(self, replication: IReplication, puts: list[Put[Token]], tell: Report[Token]) -> None:
         def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
@@ -132,28 +146,28 @@ class PutAcks:
         while usable and not replication.is_slave_ok(puts[usable - 1].end):
             usable -= 1
         if usable:
-            deadline = self._clock.seconds() + replication.timeout
-            self._follow(replication.wait, puts[:usable], deadline, PutStatus.FLUSH_SLAVE_TIMEOUT, report)
+            late = PutStatus.FLUSH_SLAVE_TIMEOUT
+            line = _Line(replication.wait, replication.timeout, late, self.replicate_times)
+            self._follow(line, puts[:usable], self._clock.seconds(), report)
         if usable < len(puts):
             report(puts[usable:], PutStatus.SLAVE_NOT_AVAILABLE)
 
-    def _follow(
-        self, wait: Wait, puts: list[Put[Token]], deadline: float, late: PutStatus, report: Report[Token]
-    ) -> None:
-        """Report `puts` as the line reaches them, and what it hasn't reached at the deadline as `late`."""
+    def _follow(self, line: _Line, puts: list[Put[Token]], begun: float, report: Report[Token]) -> None:
+        """Report `puts` as the line reaches them, and what it hasn't reached at the deadline as late."""
 
         def reached(offset: int) -> None:
             covered = len(puts) if puts[-1].end <= offset else bisect_right(puts, offset, key=_end)
+            line.times.add(self._clock.seconds() - begun, covered or len(puts))
             if covered:
                 report(puts[:covered], PutStatus.PUT_OK)
             rest = puts[covered:]
             if rest and covered:
-                self._follow(wait, rest, deadline, late, report)
+                self._follow(line, rest, begun, report)
             elif rest:
                 # The line fires short of the first end only at the deadline, or when it shuts down.
-                report(rest, late)
+                report(rest, line.late)
 
-        wait(puts[0].end, puts[-1].end, deadline).addCallback(reached)
+        line.wait(puts[0].end, puts[-1].end, begun + line.limit).addCallback(reached)
 
 
 def _end(put: Put) -> int:

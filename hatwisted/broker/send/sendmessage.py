@@ -65,7 +65,15 @@ class SendProcessor:
         to_put = self._admission.put
         refusal = self._refusal()
         no_waiting = self._acks.refusal()
-        for request in requests:
+        usual = self._admission.usual if refusal is None and no_waiting is None else None
+        index = 0
+        while index < len(requests):
+            if usual is not None:
+                index = usual.take(requests, index, known, connection.host_bytes, puts)
+                if index == len(requests):
+                    break
+            request = requests[index]
+            index += 1
             try:
                 if refusal is not None:
                     raise refusal

@@ -30,6 +30,11 @@ class SentProperties:
         self._cluster = cluster
         self._pair = f"{layout.PROPERTY_CLUSTER}\x01{cluster}"
 
+    @property
+    def pair(self) -> bytes:
+        """The property that every stored message has at its end."""
+        return self._pair.encode()
+
     def stored(self, text: str) -> tuple[bytes, bool]:
         """Those of a single message, and whether to wait."""
         before, found, after = text.partition(_USUAL_WAIT)

@@ -32,6 +32,7 @@ from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.lastrecord import last_record_start
 from hatwisted.store.log.put import Put, PutLimits, PutStatus
+from hatwisted.timing.histogram import Histogram
 from hatwisted.wire import layout
 
 CLOCK_STEP = 3600 * 1000
@@ -83,6 +84,8 @@ class CommitLog:
         self.flushed_offset = self.max_offset
         self.last_store_timestamp = 0
         """storeTimestamp (ms) of the newest record, for the checkpoint."""
+        self.append_times = Histogram()
+        """Seconds that puts took to be encoded and written, those of a read as one."""
         self.stopped_reason: str | None = None
         """Why nothing may be appended any more (a failed flush, files of another size), or None."""
 
@@ -172,8 +175,8 @@ class CommitLog:
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
         reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
-        run = self._new_run()
-        timestamp = max(int(self._clock.seconds() * 1000), self.last_store_timestamp, self._least_timestamp)
+        run, begun = self._new_run(), self._clock.seconds()
+        timestamp = max(int(begun * 1000), self.last_store_timestamp, self._least_timestamp)
         encode, queue_offsets = self._encoder.encode_run, self.queue_offsets
         easy_size = self.limits.easy_size if self.stopped_reason is None else -1
         index = 0
@@ -192,6 +195,7 @@ class CommitLog:
             encode((put,), 0, run, timestamp, queue_offsets, UNLIMITED)
         self._write_run(run)
         self.last_store_timestamp = timestamp
+        self.append_times.add(self._clock.seconds() - begun, len(puts))
         self._announce()
 
     def _admit(self, put: Put, size: int, topic_size: int) -> bool:

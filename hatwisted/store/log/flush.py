@@ -27,6 +27,7 @@ from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFlushPolicy, IWorker
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.store.log.waitline import WaitLine
+from hatwisted.timing.histogram import Histogram
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.timing.timer import GuardedTimer
@@ -39,7 +40,7 @@ class Flusher:
     """One fdatasync at a time.
 
     - log: what is synced
-    - clock: ends waits that have timed out
+    - clock: ends waits that have timed out, and times syncs
     - worker: where fdatasync blocks
     - on_flushed: called with (offset, store timestamp) after each sync, for the checkpoint
     - note: called with the offset in the worker, as soon as all before it is synced
@@ -60,9 +61,12 @@ class Flusher:
         self._worker = worker
         self._on_flushed = on_flushed
         self._running: Deferred[None] | None = None
+        self._clock = clock
         self._throttle = LogThrottle(clock)
         self.line = WaitLine(clock, log.flushed_offset)
         self.syncs_total = 0
+        self.sync_times = Histogram()
+        """Seconds from the call to the worker's answer, failures included."""
 
     def start(self) -> None:
         """The log is recovered: what it calls flushed is where waits begin."""
@@ -94,6 +98,7 @@ class Flusher:
         timestamp = self._log.last_store_timestamp
         running: Deferred[None] = Deferred()
         self._running = running
+        begun = self._clock.seconds()
         done: Deferred[object] = maybeDeferred(self._worker.run, self._datasync, target)
 
         def synced(_: object) -> None:
@@ -103,6 +108,7 @@ class Flusher:
 
         def finished(_: object) -> int:
             self._running = None
+            self.sync_times.add(self._clock.seconds() - begun)
             self.line.advance(self._log.flushed_offset)
             running.callback(None)
             return self._log.flushed_offset

@@ -12,6 +12,7 @@ from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver
 from hatwisted.wire.requestheader import parse_send_v2
+from hatwisted.wire.signing import SecretKey, signed_bytes
 
 
 class FrameRingTests(SynchronousTestCase):
@@ -41,6 +42,26 @@ class FrameRingTests(SynchronousTestCase):
         messages = decode_batch(first.body) + decode_batch(second.body)
         self.assertEqual([len(body) for _, body, _ in messages], [100] * 10)
         self.assertEqual(len({properties for _, _, properties in messages}), 10)
+
+    def test_signed_frames_pass_a_broker_s_check_in_each_round(self) -> None:
+        ring = FrameRing(Load("h", 1, size=100, account="producer:secret-of-producer"), 0)
+        ids = []
+        for number in (0, ring.frames):
+            ring.renumber(number)
+            for request in self.requests(ring):
+                signature = request.ext["Signature"]
+                content = signed_bytes(request.ext, request.body)
+                self.assertEqual(request.ext["AccessKey"], "producer")
+                self.assertTrue(SecretKey("secret-of-producer").is_signature(content, signature))
+                ids.append(parse_send_v2(request.ext).properties)
+        self.assertEqual(len(set(ids)), ring.frames)
+
+    def test_ids_that_come_again_are_those_of_the_first_round(self) -> None:
+        ring = FrameRing(Load("h", 1, size=10, same_ids=1), 0)
+        first = [parse_send_v2(each.ext).properties for each in self.requests(ring)]
+        ring.renumber(ring.frames)
+        self.assertEqual([parse_send_v2(each.ext).properties for each in self.requests(ring)], first)
+        self.assertEqual(len(set(first)), ring.frames)
 
 
 class ScanningTests(SynchronousTestCase):

@@ -8,14 +8,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import consumeroffset
-from hatwisted.broker.consumer.consumeroffset import (
-    CHECK_GROUP,
-    DELETION_KEPT,
-    ConsumerOffsetTable,
-    Progress,
-    encode_progress,
-    parse_progress,
-)
+from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP, DELETION_KEPT, ConsumerOffsetTable
+from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from tests.support.examples import examples
@@ -120,6 +114,13 @@ class TestBounds(SynchronousTestCase):
         for number in (1 << 63, -(1 << 63) - 1, 1 << 64):
             for text in ('{"offsetTable":{"T@g":{"0":%d}}}', '{"offsetTable":{"T@g":{"%d":0}}}'):
                 self.assertRaises(ValueError, parse_progress, (text % number).encode())
+
+    def test_both_ways_to_read_a_table_agree(self):
+        for row in (b'"0":7,"-1":8', b"0:7,-1:8", b'"0":7.0,"-1":"8"', b'" 0":"7","-1":8'):
+            known = parse_progress(b'{"offsetTable":{"T@g":{' + row + b"}}}")
+            reset = parse_progress(b'{"offsetTable":{},"resetTable":{"T@g":{' + row + b"}}}")
+            for table in (known.offset_table, reset.reset_table):
+                self.assertEqual(table, {"T@g": {0: 7, -1: 8}}, row)
 
 
 class TestJoining(SynchronousTestCase):

@@ -3,6 +3,7 @@
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.admin import resetoffset
 from hatwisted.wire import fastjson
 from hatwisted.wire.messagequeue import parse_queue_table
 from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
@@ -65,6 +66,21 @@ class TestReset(ResetCase):
         offsets = fastjson.loads(order.body)["offsetTable"]
         self.assertEqual(offsets[0], {"brokerName": "broker-a", "offset": 10, "queueId": 0, "topic": "T"})
         self.assertEqual([each["queueId"] for each in offsets], [0, 1, 2, 3])
+
+    @inlineCallbacks
+    def test_what_many_queues_need_is_written_in_steps(self):
+        """Others have their turns in between."""
+        self.patch(resetoffset, "PAIRS_PER_STEP", 2)
+        self.patch(resetoffset, "QUEUES_PER_STEP", 1000)
+        member = yield self.member()
+        asked = self.reset()
+        yield self.rig.ask(28)
+        self.assertNoResult(asked)
+        self.rig.clock.advance(0)
+        answer = yield asked
+        self.assertEqual(self.table(answer.body), {0: 10, 1: 10, 2: 0, 3: 0})
+        (order,) = yield member.asked()
+        self.assertEqual(order.body, answer.body)
 
     @inlineCallbacks
     def test_time_is_the_first_message_at_or_after_it_and_without_force_nobody_goes_forward(self):

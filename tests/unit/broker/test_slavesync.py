@@ -9,6 +9,7 @@ from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import offsetsync
+from hatwisted.broker.consumer.progressbody import encode_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.node.slaverole import logs_agree
 from hatwisted.broker.node.slavesync import (
@@ -24,6 +25,7 @@ from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
+from hatwisted.wire.bodylimits import body_limit
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import DataVersion, TopicConfig
 from tests.support.golden import SLAVE, answers
@@ -299,6 +301,10 @@ class TestProgress(SyncCase):
         self.sync.follow(self.listen(master.table))
         return master
 
+    def wide(self, tables):
+        """Topic T has 20,000 queues."""
+        tables.topics.put(TopicConfig(topic_name="T", read_queue_nums=20_000, write_queue_nums=20_000))
+
     @inlineCallbacks
     def test_B106_commit_on_the_slave_of_a_rocketmq_master_is_overwritten_and_never_flows_back(self):
         body = b'{"offsetTable":{"T@g":{0:10}}}'
@@ -388,6 +394,19 @@ class TestProgress(SyncCase):
         yield self.sync.round()
         found = [master.tables.offsets.query(f"g{number}", "T", 0) for number in range(10)]
         self.assertEqual(found, [9] * 10)
+
+    @inlineCallbacks
+    def test_B162_a_row_of_many_queues_goes_in_several_requests_too(self):
+        master = self.ours()
+        self.wide(master.tables)
+        for queue_id in range(20_000):
+            self.tables.offsets.reset("g", "T", queue_id, 0)
+        sizes = [len(encode_progress(part)) for part in offsetsync.parts(self.tables.offsets.progress())]
+        self.assertGreater(len(sizes), 2)
+        self.assertLess(max(sizes), offsetsync.MAX_PART)
+        self.assertLess(2 * offsetsync.MAX_PART, body_limit(RequestCode.JOIN_CONSUMER_OFFSET) + 1)
+        yield self.sync.round()
+        self.assertEqual(master.tables.offsets.queues("g", "T"), dict.fromkeys(range(20_000), 0))
 
     @inlineCallbacks
     def test_B123_a_consumer_that_began_too_early_does_not_take_the_group_back(self):

@@ -49,6 +49,10 @@ NOT_IN_4_9_7 = {
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",
+    "metricsPort",
+    "metricsAddress",
+    "metricsTopics",
+    "metricsGroups",
     *(field.encode_name for field in fields(LinkTlsKeys) if field.encode_name.startswith("haTls")),
     # RocketMQ's -D properties.
     *(field.encode_name for field in fields(TlsClientKeys) if field.encode_name.startswith("tls.")),

@@ -482,6 +482,11 @@ class StrangerTests(SynchronousTestCase):
         self.assertEqual([peer.gone for peer in strangers].count(False), MAX_LINKS_OF_HOST - 1)
         self.assertFalse(slave.gone or behind.gone)
 
+    def test_B184_addresses_of_one_ipv6_network_are_one_host(self) -> None:
+        rig = MasterRig(filled(1000))
+        strangers = [rig.slave(0, host=f"2001:db8::{number}") for number in range(1, 2 * MAX_LINKS_OF_HOST)]
+        self.assertEqual([peer.gone for peer in strangers].count(False), MAX_LINKS_OF_HOST)
+
 
 class AllowListTests(SynchronousTestCase):
     def setUp(self) -> None:

@@ -13,11 +13,13 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    records, requests, answers = (PARTS[name] for name in ("_records", "_requests", "_answers"))
+    names = ("_requests", "_admission", "_records", "_answers")
+    requests, admission, records, answers = (PARTS[name] for name in names)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
         take_sends=requests.take_sends,
+        UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
     )
 

@@ -19,6 +19,15 @@ class ConnectionBudgetTests(SynchronousTestCase):
         self.assertIsNone(budget.take("d"))
         self.assertEqual(budget.open, 4)
 
+    def test_of_ipv6_a_network_counts_as_one_address(self) -> None:
+        budget = ConnectionBudget(8)
+        own = [f"2001:db8:1:2::{number}" for number in range(5)]
+        refused = "its network has 4 connections open"
+        self.assertEqual([budget.take(host) for host in own], [None] * 4 + [refused])
+        self.assertIsNone(budget.take("2001:db8:1:3::1"))
+        budget.give_back(own[0])
+        self.assertIsNone(budget.take(own[4]))
+
     def test_an_operator_may_say_how_many(self) -> None:
         budget = ConnectionBudget(4)
         self.assertEqual(

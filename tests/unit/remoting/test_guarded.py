@@ -7,8 +7,10 @@ from collections.abc import Collection
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.logger import Logger
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial, guarded
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -16,8 +18,15 @@ from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 
 
-def guard(request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
-    return None if request.ext.get("pass") == "yes" else Denial(f"{connection.peer} may not")
+class PassGuard(RefusingGuard):
+    """Asks each request for a field."""
+
+    _log = Logger()
+
+    def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
+        if request.ext.get("pass") == "yes":
+            return None
+        return self._refuse("all", Denial(f"{connection.peer} may not"), "no pass")
 
 
 class GuardedTests(SynchronousTestCase):
@@ -30,7 +39,9 @@ class GuardedTests(SynchronousTestCase):
             RequestCode.GET_MAX_OFFSET, lambda connection, request: response(request, remark="served")
         )
         table.register_batch((RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), self.batch)
-        factory = RemotingServerFactory(guarded(table, guard, self.codes), Clock(), typed_sends=False)
+        factory = RemotingServerFactory(
+            guarded(table, PassGuard(Clock()), self.codes), Clock(), typed_sends=False
+        )
         self.connection = factory.buildProtocol(None)
         self.transport = StringTransportWithDisconnection(peerAddress=IPv4Address("TCP", "10.0.0.7", 4711))
         self.transport.setTcpNoDelay = self.transport.setTcpKeepAlive = lambda on: None  # type: ignore[attr-defined]

@@ -13,9 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.sim import groupmember
 from hatwisted.sim.deliberatebugs import planted
 from hatwisted.sim.logwatch import LogWatch
+from hatwisted.sim.outcome import Outcome
 from hatwisted.sim.setup import FAULT_KINDS, draw_setup
 from hatwisted.sim.shrink import shrink
-from hatwisted.sim.simulation import Outcome, Simulation
+from hatwisted.sim.simulation import Simulation
 from tests.support.soak import times
 
 SEEDS = range(times(3))

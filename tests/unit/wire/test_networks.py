@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.wire.networks import MAX_NETWORKS, Networks, is_network_list
+from hatwisted.wire.networks import MAX_NETWORKS, Networks, counted_as, is_network_list
 
 INSIDE_AND_OUTSIDE = [
     ("10.1.0.0/16", ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3"], ["10.2.0.0", "::1", "", "broker-a"]),
@@ -47,3 +47,19 @@ class NetworksTests(SynchronousTestCase):
 
     def test_it_is_shown_as_it_was_written(self) -> None:
         self.assertEqual(str(Networks(" 10.0.0.0/8 ,::1; ")), "10.0.0.0/8;::1")
+
+
+class CountedTests(SynchronousTestCase):
+    def test_ipv6_addresses_count_as_their_network(self) -> None:
+        for address, counted in {
+            "10.1.2.3": "10.1.2.3",
+            "::ffff:10.1.2.3": "10.1.2.3",
+            "2001:db8:0:1:2:3:4:5": "2001:db8:0:1::/64",
+            "2001:db8:0:1::9": "2001:db8:0:1::/64",
+            "2001:db8:0:2::9": "2001:db8:0:2::/64",
+            "fe80::1%eth0": "fe80::1",
+            "fe80::2": "fe80::2",
+            "no:address": "no:address",
+            "?": "?",
+        }.items():
+            self.assertEqual(counted_as(address), counted)

@@ -1,0 +1,312 @@
+"""Ways in which one stranger once froze, filled or emptied real servers: none has more than MEMORY, or lets an
+honest client wait for PATIENCE.
+
+Each attack gets ROUNDS: it must stay within memory in all of them, and leave the honest client in peace in one (a
+machine with much else to do makes it wait now and then; a server that is frozen does so each time).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hatwisted.wire import layout
+from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.record import encode_record, make_record
+from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
+from testbed.processes import BROKER_PORTS, free_port, wait_until
+from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
+from tests.support.bystander import Bystander
+from tests.support.scriptedgroup import ScriptedServer, response
+
+pytestmark = pytest.mark.timeout(300)
+
+MEMORY = 300 << 20
+"""Bytes of RssAnon of any server, whatever it is sent."""
+PATIENCE = 0.05
+"""Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge."""
+ROUNDS = 4
+LEAST = 2.0
+"""Seconds that a round takes at least."""
+MIB = 1 << 20
+QUEUES = 20_000
+STRANGER = "127.0.0.2"
+"""Is on no list."""
+SETTINGS = {
+    **SMALL_STORE,
+    **QUICK_SYNC,
+    "maxIndexNum": 200_000,
+    "adminAllowList": "127.0.0.1",
+    "mappedFileSizeCommitLog": 32 << 20,
+}
+Attack = Callable[[BrokerGroup, contextlib.ExitStack], None]
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    """One for all attacks: what one leaves behind counts for the next."""
+    with BrokerGroup(tmp_path_factory.mktemp("strangers"), namesrv_kind=OURS, settings=SETTINGS) as made:
+        made.start()
+        yield made
+        made.stop()
+
+
+def connect(port: int, stack: contextlib.ExitStack, source: str = "127.0.0.1") -> socket.socket:
+    """One that hardly takes what it's sent."""
+    made = stack.enter_context(socket.socket())
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.settimeout(20)
+    made.bind((source, 0))
+    made.connect(("127.0.0.1", port))
+    return made
+
+
+def pour(into: socket.socket, *data: bytes) -> None:
+    """As far as the server takes it."""
+    into.settimeout(2)
+    with contextlib.suppress(OSError):
+        for each in data:
+            into.sendall(each)
+
+
+def refused(port: int, code: int, ext: dict[str, str], body: bytes = b"", source: str = STRANGER) -> bool:
+    """Is this request answered with NO_PERMISSION?"""
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(RemotingClient("127.0.0.1", port))
+        client.socket.close()
+        client.socket = connect(port, stack, source)
+        return client.call(code, ext, body).code == ResponseCode.NO_PERMISSION
+
+
+def held_pulls(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """With bodies and fields that were kept as long as they waited."""
+    fields = pull_fields("Held", 0, 1, 32, 30_000)
+    with group.master_client() as client:
+        client.send("Held", b"x")
+    for body, more in ((bytes(2 * MIB), {}), (bytes(60_000), {}), (b"", {"more": "x" * 200_000})):
+        pour(
+            connect(group.master_port, stack),
+            *(encode_frame(11, number, fields | more, body) for number in range(300)),
+        )
+
+
+def continuation_lines(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    for port, code in ((group.master_port, 25), (group.namesrv_port, 318)):
+        for size in (63 << 10, MIB, 8 * MIB):
+            pour(connect(port, stack), *[encode_frame(code, 1, {}, b"a\\\n" * (size // 3))] * 5)
+
+
+def escaped_quotes(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    version = {"brokerName": "x", "brokerAddr": "h:1", "clusterName": "c", "brokerId": "0"}
+    for port, code, ext in ((group.master_port, 34, {}), (group.namesrv_port, 322, version)):
+        for size in (60 << 10, 1000 << 10):
+            body = b'{"clientID":"' + b'\\"' * (size // 2)
+            pour(connect(port, stack), *[encode_frame(code, 1, ext, body)] * 10)
+
+
+def pipelined_queries(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """For a key that 60,000 messages have, none of which fits."""
+    with group.master_client() as client:
+        if client.max_queue_offset("Keyed", 0) < 60_000:
+            for _ in range(60):
+                client.send_batch("Keyed", [b"x"] * 1000, 0, {"KEYS": "k"})
+        first = int(client.runtime_info()["earliestMessageTimeStamp"])
+    query = {"topic": "Keyed", "key": "k", "maxNum": "32"}
+    query |= {"beginTimestamp": str(first + 1500), "endTimestamp": str(first)}
+    pour(connect(group.master_port, stack), *(encode_frame(12, number, query) for number in range(2000)))
+
+
+def resets_for_who_does_not_read(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    member = {"groupName": "Reset", "consumeType": "CONSUME_PASSIVELY", "subscriptionDataSet": []}
+    member |= {"messageModel": "CLUSTERING", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+    with group.master_client() as client:
+        topic = {"topic": "Wide", "defaultTopic": "TBW102", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+        topic |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "topicSysFlag": "0"}
+        client.call(17, topic | {"order": "false"}).expect(0)
+        table = {"offsetTable": {"Wide@Reset": {str(queue): 0 for queue in range(QUEUES)}}}
+        client.call(RequestCode.JOIN_CONSUMER_OFFSET, {}, json.dumps(table).encode())
+    peer = connect(group.master_port, stack)
+    pour(peer, encode_frame(34, 1, {}, json.dumps({"clientID": "m", "consumerDataSet": [member]}).encode()))
+    reset = {"topic": "Wide", "group": "Reset", "timestamp": "-1", "isForce": "true"}
+    asking = connect(group.master_port, stack)
+    pour(asking, *(encode_frame(222, number, reset) for number in range(100)))
+
+
+def progress_of_unknown_topics(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    code = RequestCode.JOIN_CONSUMER_OFFSET
+    peer = connect(group.master_port, stack)
+    for frame in range(5):
+        rows = {f"none-{frame}-{number:06d}-{'x' * 60}@no-group": {"0": 0} for number in range(45_000)}
+        pour(peer, encode_frame(code, frame, {}, json.dumps({"offsetTable": rows}).encode()))
+
+
+def false_slaves(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            pour(connect(group.ha_port, stack), bytes(8))
+    with group.master_client() as client:
+        for _ in range(20):
+            client.send_batch("Bulk", [bytes(1000)] * 900)
+
+
+def idle_connections(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    for port in (group.master_port, group.namesrv_port, group.ha_port, group.master_port - 2):
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                pour(connect(port, stack), encode_frame(28, 1, {})[:5])
+
+
+def forged_records(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """A message's body that holds a half message, at the offset that it will have or near it."""
+    ending = {"producerGroup": "p", "tranStateTableOffset": "5", "commitOrRollback": "8", "msgId": "m"}
+    host = HostPort(b"\x7f\0\0\1", 1)
+    properties = b"PGROUP\x01p\x02REAL_TOPIC\x01SCHEDULE_TOPIC_XXXX\x02REAL_QID\x017\x02"
+    with group.master_client() as client:
+        for _ in range(50):
+            end = client.send("Carrier", b"x").physical
+            at = int(client.runtime_info()["commitLogMaxOffset"]) + layout.BODY_AT
+            half = make_record(
+                "RMQ_SYS_TRANS_HALF_TOPIC",
+                b"forged",
+                raw_properties=properties,
+                queue_offset=5,
+                physical_offset=at,
+                born_host=host,
+                store_host=host,
+            )
+            end = client.send("Carrier", encode_record(half)).physical + layout.BODY_AT
+            ended = client.call(37, ending | {"commitLogOffset": str(end), "fromTransactionCheck": "false"})
+            assert ended.code != 0
+        assert client.max_queue_offset("SCHEDULE_TOPIC_XXXX", 7) == 0
+
+
+def administration(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    before = (group.folder / "master.conf").read_bytes()
+    body = b"fileReservedTime=0\nnamesrvAddr=203.0.113.66:9876\n"
+    for _ in range(50):
+        for code in (25, 329, 17, 215, 200, 207):
+            assert refused(group.master_port, code, {"topic": "Bystander", "groupName": "g"}, body), code
+        assert refused(group.master_port, 25, {}, b"flushDiskType=ASYNC_FLUSH\n")
+    assert (group.folder / "master.conf").read_bytes() == before
+
+
+def half_frames(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Beyond what all incomplete frames of a port may have."""
+    data = encode_frame(310, 1, send_fields("Half", 0, {}), bytes(15 * MIB))[: 12 * MIB]
+    for port in (group.master_port, group.namesrv_port):
+        for _ in range(20):
+            pour(connect(port, stack), data)
+    frame = encode_frame(34, 1, {}, b"{}" + b" " * 5000)
+    with group.master_client() as client:
+        for _ in range(20):
+            client.socket.sendall(frame[:3000])
+            time.sleep(0.02)
+            client.socket.sendall(frame[3000:])
+            client.answer()
+
+
+def inflating_registrations(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    def text(data: bytes) -> bytes:
+        return struct.pack(">i", len(data)) + data
+
+    for number in range(4):
+        rows = [text(b"t%d%06d 4 4 6 SINGLE_TAG" % (number, each)) for each in range(200_000)]
+        parts = [text(b'{"counter":1,"timestamp":1}'), struct.pack(">i", 200_000), *rows, text(b"[]")]
+        ext = {"brokerName": f"x{number}", "brokerAddr": f"203.0.113.6{number}:1", "clusterName": "c"}
+        ext |= {"haServerAddr": "", "brokerId": "0", "compressed": "true", "bodyCrc32": "0"}
+        pour(
+            connect(group.namesrv_port, stack), encode_frame(103, number, ext, zlib.compress(b"".join(parts)))
+        )
+    pour(connect(group.namesrv_port, stack), *(encode_frame(206, number, {}) for number in range(200)))
+
+
+def false_master(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Registered under the master's name; its tables are empty."""
+    tables = {21: b'{"topicConfigTable":{}', 201: b'{"subscriptionGroupTable":{}', 43: b'{"offsetTable":{}'}
+    other = stack.enter_context(ScriptedServer())
+    version = b',"dataVersion":{"counter":99,"timestamp":99}}'
+    other.script = lambda request: response(
+        request, 0, body=tables.get(request.code, b'{"offsetTable":{}') + version
+    )
+    registered = {"brokerName": "broker-a", "brokerAddr": other.address, "clusterName": "DefaultCluster"}
+    registered |= {"haServerAddr": f"127.0.0.1:{free_port(BROKER_PORTS)}", "brokerId": "0"}
+    table = {"dataVersion": {"counter": 1, "timestamp": 1}, "topicConfigTable": {}}
+    body = json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": table}).encode()
+    with group.slave_client() as reader, RemotingClient("127.0.0.1", group.namesrv_port) as stranger:
+        ends = time.monotonic() + 4
+        while time.monotonic() < ends:
+            stranger.call(103, registered | {"compressed": "false", "bodyCrc32": "0"}, body)
+            assert reader.pull("Bystander", 0, 0).code == 0
+            time.sleep(0.02)
+
+
+def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    name = "g\n2026-01-01T00:00:00+0000 [hatwisted.store#critical] failed \x1b[31m\x1b]0;owned\x07"
+    body = json.dumps(
+        {"clientID": name, "consumerDataSet": [{"groupName": name, "subscriptionDataSet": []}]}
+    ).encode()
+    peer = connect(group.master_port, stack)
+    for number in range(200):
+        pour(peer, encode_frame(34, number, {"topic": name}, body))
+    time.sleep(0.5)
+    log = group.master.log_text()
+    assert "\x1b" not in log and "\x07" not in log
+    assert "\n2026-01-01T00:00:00+0000 [hatwisted.store#critical]" not in log
+
+
+ATTACKS: tuple[Attack, ...] = (
+    held_pulls,
+    continuation_lines,
+    escaped_quotes,
+    pipelined_queries,
+    resets_for_who_does_not_read,
+    progress_of_unknown_topics,
+    false_slaves,
+    idle_connections,
+    forged_records,
+    administration,
+    half_frames,
+    inflating_registrations,
+    false_master,
+    controls_in_names,
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> None:
+    assert group.namesrv is not None
+    servers = (group.master, group.slave, group.namesrv)
+    pids, told = [server.pid for server in servers], []
+    for _ in range(ROUNDS):
+        with Bystander(group.master_port, *pids) as watching, contextlib.ExitStack() as stack:
+            ends = time.monotonic() + LEAST
+            attack(group, stack)
+            time.sleep(max(0.0, ends - time.monotonic()))
+        found = watching.result
+        assert found is not None
+        told.append(f"p99 {found.p99 * 1000:.1f} ms of {len(found.seconds)}, {found.peak >> 20} MiB")
+        print(attack.__name__, told[-1])
+        assert found.peak < MEMORY, told
+        assert not found.refused, found.refused
+        assert len(found.seconds) >= 100, told
+        if found.p99 < PATIENCE:
+            break
+    else:
+        pytest.fail(f"an honest client waits: {told}")
+    assert [server.pid for server in servers if server.running] == pids
+    assert "Traceback" not in "".join(server.log_text() for server in servers)
+    wait_until(lambda: answered(group.slave_port), 30, "the slave answers")
+
+
+def answered(port: int) -> bool:
+    with contextlib.suppress(OSError, RemotingFailure), RemotingClient("127.0.0.1", port, 5) as client:
+        return client.call(28).code == 0
+    return False

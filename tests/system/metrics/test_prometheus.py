@@ -1,0 +1,170 @@
+"""A real pair, scraped by a real Prometheus with the rules that are shipped: what goes wrong is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed.brokergroup import QUICK_SYNC, SMALL_STORE, BrokerGroup
+from testbed.processes import free_port, wait_until
+from tests.support.figures import Figures
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "conf" / "monitoring" / "alerts.yml"
+MISSING = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"needs {MISSING} (Debian: apt install prometheus)"),
+    pytest.mark.timeout(180),
+]
+
+
+def read(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+class Watched(BrokerGroup):
+    """A pair with ports of figures."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ports = [free_port(), free_port()]
+        settings = {**SMALL_STORE, **QUICK_SYNC, "slaveTimeout": 1000, "metricsPort": self.ports[0]}
+        super().__init__(folder, settings=settings, slave_settings={"metricsPort": self.ports[1]})
+
+    def figures(self, which: int) -> Figures:
+        return Figures(read(self.ports[which], "/metrics")[1])
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Watched]:
+    with Watched(tmp_path) as pair:
+        pair.start()
+        yield pair
+
+
+def quick_rules(path: Path) -> None:
+    """Those that are shipped, without their patience: a test has a minute, an operator's night is longer."""
+    content = yaml.safe_load(RULES.read_text())
+    for rule in content["groups"][0]["rules"]:
+        if "for" in rule:
+            rule["for"] = "1s"
+    path.write_text(yaml.safe_dump(content))
+
+
+@contextmanager
+def prometheus(folder: Path, targets: list[int]) -> Iterator[int]:
+    """Running on a port, asking each second."""
+    folder.mkdir()
+    quick_rules(folder / "alerts.yml")
+    config: dict[str, Any] = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [
+            {
+                "job_name": "hatwisted",
+                "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in targets]}],
+            }
+        ],
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port = free_port()
+    command = [
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def asked(port: int, path: str) -> Any:
+    try:
+        return json.loads(read(port, f"/api/v1/{path}")[1])["data"]
+    except (OSError, ValueError):
+        return None
+
+
+def firing(port: int) -> set[str]:
+    data = asked(port, "alerts") or {"alerts": []}
+    return {alert["labels"]["alertname"] for alert in data["alerts"] if alert["state"] == "firing"}
+
+
+def scraped(port: int) -> bool:
+    data = asked(port, "targets?state=active") or {"activeTargets": []}
+    return [target["health"] for target in data["activeTargets"]] == ["up", "up"]
+
+
+def test_promtool_finds_no_fault_with_rules_and_figures(pair: Watched) -> None:
+    subprocess.run(["promtool", "check", "rules", str(RULES)], check=True, capture_output=True)
+    for port in pair.ports:
+        text = read(port, "/metrics")[1]
+        checked = subprocess.run(
+            ["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False
+        )
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_a_real_prometheus_tells_that_a_slave_was_killed(pair: Watched, tmp_path: Path) -> None:
+    assert [read(port, "/readyz") for port in pair.ports] == [(200, "ok\n"), (200, "ok\n")]
+    with prometheus(tmp_path / "prometheus", pair.ports) as port:
+        wait_until(lambda: scraped(port), 30, "both brokers are scraped")
+        # A put that waited for the slave's first report is no longer new.
+        wait_until(lambda: not firing(port) - {"HatwistedPutsFail"}, 30, "all is well")
+        pair.slave.kill()
+        expected = {"HatwistedDown", "HatwistedNoSlave", "HatwistedPutsFail"}
+
+        def told() -> bool:
+            with pair.master_client() as client:
+                client.send("T", b"x")
+            return expected <= firing(port)
+
+        wait_until(told, 60, f"{expected} fire")
+        pair.slave.start()
+        gone = {"HatwistedDown", "HatwistedNoSlave"}
+        wait_until(lambda: not gone & firing(port), 60, "the slave is back")
+
+
+def test_figures_are_those_of_the_brokers_own_answers(pair: Watched) -> None:
+    end = pair.wait_caught_up()
+    master, slave = pair.figures(0), pair.figures(1)
+    assert master("hatwisted_log_end_offset") == slave("hatwisted_log_end_offset") == end
+    with pair.master_client() as client:
+        info = client.runtime_info()
+    assert master("rocketmq_messages_in_total") == float(info["putMessageTimesTotal"])
+    assert master("hatwisted_ha_slaves") == 1
+    assert master("hatwisted_ha_link_lag_bytes") == 0
+    # 2 ms and one step more, on a machine that may do something else in between.
+    assert master("hatwisted_metrics_longest_step_seconds") < 0.05
+
+
+def test_a_broker_that_stands_still_is_told_by_its_slave(pair: Watched) -> None:
+    pair.wait_caught_up()
+    pair.master.kill()
+
+    def unready() -> bool:
+        status, text = read(pair.ports[1], "/readyz")
+        return status == 503 and "can't connect to the master's HA port" in text
+
+    wait_until(unready, 20, "the slave says that its master is gone")
+    assert read(pair.ports[1], "/healthz") == (200, "ok\n")
+    ends = pair.figures(1).labels("hatwisted_ha_slave_link_ends_total")
+    assert {"reason": "closed by the master or the network"} in ends

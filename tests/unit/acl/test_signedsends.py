@@ -1,0 +1,196 @@
+"""Sends whose fields are decoded in one go are let in and refused like those whose texts are looked at."""
+
+from __future__ import annotations
+
+import itertools
+from typing import ClassVar
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.acl import accounts as module
+from hatwisted.acl.accounts import AccessDenied, Accounts, access_key_of, drop_texts
+from hatwisted.acl.aclfile import parse_acl_file
+from hatwisted.clientcore.credentials import Credentials
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, SignedSendCommand, encode_command
+from hatwisted.wire.requestheader import parse_send_v2
+from hatwisted.wire.signing import ACCESS_KEY, SIGNATURE, signed_bytes
+from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER
+
+STRANGER = "10.9.9.9"
+BODY = b"what is sent"
+
+
+class SignedSendsCase(SynchronousTestCase):
+    # As RocketMQ's client of 4.9.7 sends them; l and n are others'.
+    FIELDS: ClassVar[dict[str, str]] = {
+        "a": "p", "b": "topicB", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1795221957475", "h": "0",
+        "i": "TAGS\x01é\x02KEYS\x01\U0001f600", "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+
+    def setUp(self) -> None:
+        self.accounts = Accounts({"plain_acl.yml": parse_acl_file(SAMPLE)})
+
+    def command(self, account: Credentials | None = USER, code: int = 310, **changes: str) -> RemotingCommand:
+        """A signed send with other fields; "": without that field."""
+        ext = {name: text for name, text in (self.FIELDS | changes).items() if text}
+        command = RemotingCommand(code, ext=ext, body=BODY)
+        if account is not None:
+            account.sign(command)
+        return command
+
+    def received(self, frame: bytes, *, fast: bool = True) -> RemotingCommand:
+        (command,) = RemotingReceiver(signed_sends=fast).receive(frame)
+        return command
+
+    def refusal(self, command: RemotingCommand, host: str = STRANGER) -> str | None:
+        try:
+            self.accounts.check(command, host)
+        except AccessDenied as error:
+            return str(error)
+        return None
+
+    def both(self, frame: bytes, host: str = STRANGER) -> str | None:
+        """What both ways say of a request."""
+        plain = self.refusal(self.received(frame, fast=False), host)
+        for _ in range(2):  # the second time its wish may be known
+            self.assertEqual(self.refusal(self.received(frame), host), plain)
+        return plain
+
+
+class DecodingTests(SignedSendsCase):
+    def test_the_bytes_of_a_signature_are_written_again(self) -> None:
+        wishes = itertools.product(("", "0", "3"), ("", "true", "false"), ("", "16"), ("", "true"), ("", "b"))
+        for code, (j, k, most, m, n) in itertools.product((310, 320), wishes):
+            sent = self.command(code=code, j=j, k=k, l=most, m=m, n=n)
+            typed = self.received(encode_command(sent))
+            assert isinstance(typed, SignedSendCommand) and typed.header is not None
+            self.assertEqual(typed.header.signed_bytes(BODY), signed_bytes(sent.ext, BODY))
+            self.assertEqual(typed.with_texts(), sent)
+            plain = parse_send_v2(sent.ext)
+            for name in plain.__struct_fields__:
+                self.assertEqual(getattr(typed.header, name), getattr(plain, name), name)
+
+    def test_a_token_is_signed_too(self) -> None:
+        sent = self.command(Credentials(USER.access_key, SECRET, "token"))
+        typed = self.received(encode_command(sent))
+        assert isinstance(typed, SignedSendCommand) and typed.header is not None
+        self.assertEqual(typed.header.signed_bytes(BODY), signed_bytes(sent.ext, BODY))
+
+    def test_what_is_not_known_here_is_taken_as_texts(self) -> None:
+        for frame in (
+            encode_command(self.command(unknown="x")),
+            encode_command(self.command(e="x")),
+            encode_command(self.command(code=RequestCode.SEND_MESSAGE)),
+            encode_command(RemotingCommand(310)),
+        ):
+            self.assertNotIsInstance(self.received(frame), SignedSendCommand)
+
+    def test_a_code_that_comes_twice_is_the_last(self) -> None:
+        frame = encode_command(self.command())
+        other = frame.replace(b'"version":407}', b'"code":17    }')
+        self.assertEqual(len(other), len(frame))
+        command = self.received(other)
+        self.assertEqual(command.code, RequestCode.UPDATE_AND_CREATE_TOPIC)
+        self.assertNotIsInstance(command, SignedSendCommand)
+        self.assertIsNone(self.both(frame))
+        self.assertIn("Need admin permission", str(self.both(other)))
+
+
+class AgreementTests(SignedSendsCase):
+    def test_who_may_send_is_let_in(self) -> None:
+        for code in (310, 320):
+            self.assertIsNone(self.both(encode_command(self.command(code=code))))
+
+    def test_texts_of_other_clients(self) -> None:
+        for changes in (
+            {"unknown": "x"}, {"d": "04"}, {"d": "+4"}, {"k": "True"}, {"k": "1"}, {"m": "TRUE"}, {"j": "00"},
+            {"j": "", "k": "", "m": ""}, {"l": "-1"}, {"l": "0"}, {"n": "broker-a"}, {"e": "-1"}, {"e": "x"},
+            {"f": str(1 << 40)}, {"i": ""},
+        ):  # fmt: skip
+            self.assertIsNone(self.both(encode_command(self.command(**changes))), changes)
+
+    def test_every_field_is_covered(self) -> None:
+        self.assertIsNone(self.both(encode_command(self.command(l="3", n="b"))))
+        for name in (*self.FIELDS, "l", "n", "unknown"):
+            for text in ("1", "7", "true", "topicB2", ""):
+                command = self.command(l="3", n="b")
+                if command.ext.get(name, "") == text:
+                    continue
+                command.ext.pop(name, None)
+                command.ext.update({name: text} if text else {})
+                refusal = self.both(encode_command(command))
+                self.assertIn("Check signature failed", str(refusal), f"{name}={text}")
+
+    def test_the_body_is_covered_however_often_it_came(self) -> None:
+        command = self.command()
+        self.assertIsNone(self.both(encode_command(command)))
+        command.body = BODY.upper()
+        self.assertIn("Check signature failed", str(self.both(encode_command(command))))
+
+    def test_who_is_not_let_in(self) -> None:
+        wrong = self.command(Credentials(USER.access_key, "wrong-secret"))
+        self.assertIn("Check signature failed", str(self.both(encode_command(wrong))))
+        nobody = self.command(Credentials("nobody!", SECRET))
+        self.assertEqual(self.both(encode_command(nobody)), "No acl config for nobody!")
+        self.assertEqual(self.both(encode_command(self.command(None))), "No accessKey is configured")
+        for given in ("", "é", "A" * 10_000):
+            command = self.command()
+            command.ext[SIGNATURE] = given
+            self.assertIn("Check signature failed", str(self.both(encode_command(command))))
+        empty = RemotingCommand(310, ext={**self.FIELDS, ACCESS_KEY: "", SIGNATURE: ""})
+        self.assertEqual(self.both(encode_command(empty)), "No acl config for ")
+
+    def test_numbers_that_are_no_texts_may_be_signed(self) -> None:
+        frame = encode_command(self.command())
+        loose = frame.replace(b'"d":"4"', b'"d":4  ').replace(b'"k":"false"', b'"k":false  ')
+        self.assertNotEqual(loose, frame)
+        self.assertIsNone(self.both(loose))
+
+    def test_trusted_addresses(self) -> None:
+        self.assertIsNone(self.both(encode_command(self.command(None)), "192.168.0.7"))
+        unsigned = self.command(None)
+        unsigned.ext[ACCESS_KEY] = ADMIN.access_key
+        self.assertIsNone(self.both(encode_command(unsigned), "192.168.1.5"))
+        self.assertIn("Check signature failed", str(self.both(encode_command(unsigned))))
+
+
+class PermissionTests(SignedSendsCase):
+    def test_one_topic_says_nothing_of_another(self) -> None:
+        self.assertIsNone(self.both(encode_command(self.command())))
+        for topic in ("topicA", "topicC", "topicD"):
+            refused = f"No default permission for topic:{topic}"
+            self.assertEqual(self.both(encode_command(self.command(b=topic))), refused)
+
+    def test_one_account_says_nothing_of_another(self) -> None:
+        self.assertIsNone(self.both(encode_command(self.command(ADMIN, b="topicA"))))
+        self.assertIsNotNone(self.both(encode_command(self.command(b="topicA"))))
+
+    def test_a_retry_topic_is_its_groups(self) -> None:
+        self.assertIsNone(self.both(encode_command(self.command(b="%RETRY%groupC"))))
+        self.assertIsNotNone(self.both(encode_command(self.command(b="%RETRY%groupA"))))
+
+    def test_what_is_remembered_is_bounded(self) -> None:
+        self.patch(module, "KNOWN_WISHES", 3)
+        for number in range(10):
+            self.assertIsNone(self.both(encode_command(self.command(ADMIN, b=f"topic{number}"))))
+            self.assertLessEqual(len(self.accounts._granted), 3)
+
+
+class MemoryTests(SignedSendsCase):
+    def test_nothing_that_only_the_check_needs_is_kept(self) -> None:
+        for command in (self.command(), self.command(k="1")):
+            typed = self.received(encode_command(command))
+            assert isinstance(typed, SignedSendCommand)
+            self.assertNotEqual(typed.encoded, b"")
+            self.assertIsNone(self.refusal(typed))
+            self.assertEqual(typed.encoded, b"")
+        typed = self.received(encode_command(self.command()))
+        assert isinstance(typed, SignedSendCommand)
+        drop_texts([typed, self.command()])
+        self.assertEqual(typed.encoded, b"")
+
+    def test_the_account_is_known_in_both_ways(self) -> None:
+        frame = encode_command(self.command())
+        for fast in (True, False):
+            self.assertEqual(access_key_of(self.received(frame, fast=fast)), USER.access_key)
