@@ -25,6 +25,20 @@ _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _FLAGS: Final = {"true": True, "false": False}
 
+RANGES: Final = {
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+    "storeTimestamp": "store_timestamp",
+    "bornTimestamp": "born_timestamp",
+}
+"""Columns with a range in the options, by the option's name without From or To."""
+
+CONDITION_OPTIONS: Final = (
+    "topic",
+    "queueId",
+    *(name + side for name in RANGES for side in ("From", "To")),
+)
+
 
 class BadOption(PipelineError):
     """An option has a name or a value that the source doesn't take."""

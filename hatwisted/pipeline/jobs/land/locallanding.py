@@ -114,7 +114,7 @@ class LocalLanding:
             if begin < store.min_offset:
                 self._lost(store, begin)
                 begin = store.min_offset
-            for split in store.splits(begin, None, SPLIT_BYTES):
+            for split in store.splits(begin, None, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
                 yield replace(split, aligned=split.aligned or split.begin == begin)
 
     def _lost(self, store: LogStore, begin: int) -> None:
