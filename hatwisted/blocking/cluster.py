@@ -84,11 +84,13 @@ class Admin:
     topic_offsets = blocking(admin.Admin.topic_offsets)
     cluster_info = blocking(admin.Admin.cluster_info)
     broker_info = blocking(admin.Admin.broker_info)
+    ha_status = blocking(admin.Admin.ha_status)
     groups = blocking(admin.Admin.groups)
     create_group = blocking(admin.Admin.create_group)
     delete_group = blocking(admin.Admin.delete_group)
     members = blocking(admin.Admin.members)
     progress = blocking(admin.Admin.progress)
+    reset_plan = blocking(admin.Admin.reset_plan)
     reset = blocking(admin.Admin.reset)
 
 

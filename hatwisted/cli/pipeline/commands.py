@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
-from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.optionvalues import Instant, Size
+from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
+from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.sources import read_from, source_options, stores_argument
+from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     DEFAULT_MASTER,
     JobBar,
@@ -22,18 +25,11 @@ from hatwisted.cli.pipeline.sparkrun import (
     print_result,
     session,
 )
+from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
-
-
-selection_options = option_group(
-    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
-    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
-)
-"""--topic, --since, --until."""
 
 
 @click.group()
@@ -92,11 +88,12 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
         compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
     )
+    checks.check_stores(stores, how.columns)
     source = read_from(stores, options["topics"], options)
     on_spark = options["conf"] or options["master"] != DEFAULT_MASTER
     engine = "spark" if how.engine == "auto" and on_spark else landing.engine_for(source, table, how)
     spark = session(options["master"], options["conf"]) if engine == "spark" else None
-    with JobBar("land") as bar:
+    with JobBar("land", ": reading the table" if spark is None else ": starting Spark") as bar:
         result = landing.land(source, table, how, spark=spark, progress=bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
@@ -138,6 +135,7 @@ def audit(
 
     if len(stores) + len(tables) < 2:
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
+    checks.check_stores(stores)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
@@ -190,6 +188,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     }
     if options["delay_levels"] is not None:
         layout["delay_levels"] = options["delay_levels"]
+    checks.check_reindex(store, target or store, options["replace"], indexing.Layout(**layout).folders)
     with JobBar("reindex") as bar:
         result = indexing.reindex(
             session(options["master"], options["conf"]),
@@ -236,6 +235,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
 
+    checks.check_report(stores, slaves)
     with JobBar("report") as bar:
         result = reporting.report(
             stores,
@@ -279,6 +279,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
+    columns = options["columns"].split(",") if options["columns"] else None
+    checks.check_export(stores, out, columns, overwrite=options["overwrite"])
     with JobBar("export") as bar:
         result = exporting.export(
             exporting.Source.stores(stores, options["source"])
@@ -287,7 +289,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             out,
             exporting.ExportOptions(
                 form=options["form"],
-                columns=options["columns"].split(",") if options["columns"] else None,
+                columns=columns,
                 selection=Selection(options["topics"], options["since"], options["until"]),
                 overwrite=options["overwrite"],
             ),
@@ -326,8 +328,9 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     multiple=True,
     metavar="KEY=VALUE",
     callback=key_values,
-    help="An option of the connection, as for the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+    help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
+@credentials_option
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
@@ -357,7 +360,8 @@ def _settings(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.clientcore.address import split_addresses
 
     if not given:
-        return ClusterSettings(name_servers=split_addresses(namesrv))
+        account = find_credentials(os.environ, Path.home())
+        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -57,7 +57,12 @@ class JobBar:
     - console: where; None: standard error
     """
 
-    def __init__(self, title: str, before: str = ": starting Spark", console: Console | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        before: str = ": starting Spark's JVM, which takes some seconds",
+        console: Console | None = None,
+    ) -> None:
         console = console or _terminal()
         self._bar = Progress(
             SpinnerColumn(),

@@ -1,4 +1,4 @@
-"""What a command reads: store folders, or topics of a cluster."""
+"""Options that say which messages a job reads: of stores or over the network, of which topics and times."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import Any
 import click
 
 from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.optionvalues import StorePath
+from hatwisted.cli.optionvalues import Instant, StorePath
+from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.sparkrun import key_values
+
+selection_options = option_group(
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
+    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
+)
+"""--topic, --since, --until."""
+
 
 source_options = option_group(
     click.option(
@@ -25,10 +34,11 @@ source_options = option_group(
         multiple=True,
         metavar="KEY=VALUE",
         callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (accessKey, tls, mode, ...).",
+        help="An option of the source; docs/pipeline.md lists them (tls, mode, ...).",
     ),
+    credentials_option,
 )
-"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
+"""--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
 
 
 def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
