@@ -165,7 +165,7 @@ def _of_brokers(view: View) -> Iterator[Finding]:
             yield _problem(
                 "puts-miss-slave",
                 label(broker),
-                f"{missed} sends in {broker.at - earlier.at:.0f} s weren't copied in time",
+                f"sends that weren't copied in time: {missed} in {broker.at - earlier.at:.0f} s",
                 "look at its slaves below; producers see FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE",
             )
 

@@ -1,4 +1,4 @@
-"""`hatwisted status` at a pair of RocketMQ's own, 4.9.7 (which has no 907) and 5.3.3: what they say, and who leaves."""
+"""`hatwisted status` at a pair of RocketMQ's own, 4.9.7 (without 907) and 5.3.3: what they say, who leaves."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class _Looker:
         if self._before is None:
             self._before = await look_at(self._cluster, consumers=False)
         await self._sleep(pause)
-        now = await look_at(self._cluster, consumers=self._consumers)
+        now = await look_at(self._cluster, consumers=self._consumers, before=self._before)
         self.happened.extend(events(self._before, now))
         present = {(each.group, each.id): each for each in now.brokers}
         for each in self._before.brokers:
