@@ -47,9 +47,10 @@ NAMES_PORTS: Final = (9876, 9976)
 @click.option("--async", "asynchronous", is_flag=True, help="Answer sends before the slave has them.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't show the servers' logs.")
 def up(folder: str, asynchronous: bool, quiet: bool) -> None:
-    """Run a whole group on this machine, for trying out: Ctrl-C ends it, and the next `up` goes on.
+    """Run a whole group on this machine, for trying out.
 
-    Only this machine can reach it. Exit codes: 0 ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
+    Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it. Exit codes: 0
+    ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
     """
     target = Path(folder).absolute()
     try:
