@@ -45,6 +45,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "acl-cost": protecting.acl_cost,
     "tls-cost": protecting.tls_cost,
     "catch-up": catchup.catch_up,
+    "catch-up-tls": protecting.ha_tls_cost,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,
     "restart": restarting.restart,
