@@ -74,11 +74,11 @@ def attach(
     no_start: bool,
     as_json: bool,
 ) -> None:
-    """Make a copy of a running master, RocketMQ's or ours: a slave of it on this host.
+    """Make a copy of a running master on this host: a slave of it.
 
-    NAMESRV are its name servers (host:port;host:port), BROKERNAME its group. With a folder that it has made before
-    it goes on there. Exit codes: 0 the slave is level with its master; 1 it runs, but something keeps it from
-    copying; 2 nothing was started, and why; 130 interrupted: the slave goes on.
+    The master may be RocketMQ's or ours. NAMESRV are its name servers (host:port;host:port), BROKERNAME its group.
+    With a folder that it has made before it goes on there. Exit codes: 0 the slave is level with its master; 1 it
+    runs, but something keeps it from copying; 2 nothing was started, and why; 130 interrupted: the slave goes on.
     """
     servers = ";".join(each if ":" in each else f"{each}:{NAMESRV_PORT}" for each in namesrv.split(";"))
     account = click.get_current_context().meta.get(ACCOUNT_META)

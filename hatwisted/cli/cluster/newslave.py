@@ -58,15 +58,16 @@ def own_address(master_address: str) -> str:
         raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
 
 
-def free_port() -> int:
-    """The first listenPort whose three ports are free."""
-    for port in range(FIRST_PORT, LAST_PORT, 10):
-        if all(map(_is_free, (port + each for each in NEIGHBOURS))):
+def free_port(first: int = FIRST_PORT) -> int:
+    """The first listenPort, from `first` on, whose three ports are free."""
+    for port in range(first, LAST_PORT, 10):
+        if all(map(is_free, (port + each for each in NEIGHBOURS))):
             return port
     raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Could a server listen there?"""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -178,7 +178,7 @@ class _Sending:
         self._progress.update(self._task, description=f"{self.sent} stored")
 
     def _failure(self, failure: Any, number: int) -> None:
-        if not failure.checkClientError:
+        if failure.check(ClientError) is None:
             failure.printTraceback()
         self._fail(f"line {number}: {failure.getErrorMessage()}")
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from datetime import UTC, datetime
 
-import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.clusterrun import NameServers
@@ -15,7 +13,6 @@ from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
 from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.log.recordformat import iso_time
-from hatwisted.cli.main import main
 from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time
 from hatwisted.wire.quantities import size_text
 
@@ -86,17 +83,6 @@ class NameServersTests(SynchronousTestCase):
             ("[fd00::1]:3", "[fd00::1]:3"),
         ):
             self.assertEqual(NameServers().convert(given, None, None), meant)
-
-
-class HelpTests(SynchronousTestCase):
-    def test_the_list_of_commands_has_each_ones_line(self) -> None:
-        context = click.Context(main)
-        listed = main.get_help(context)
-        for name in main.list_commands(context):
-            command = main.get_command(context, name)
-            assert command is not None
-            line = command.get_short_help_str(100)
-            self.assertRegex(listed, rf"(?m)^  {name} +{re.escape(line)}$")
 
 
 class SizeTests(SynchronousTestCase):

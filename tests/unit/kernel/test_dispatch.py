@@ -5,18 +5,15 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.logcodec.dispatchscan import dispatch_columns
-from hatwisted.logcodec.queueruns import queue_entries, queue_rows
-from hatwisted.logcodec.scan import MAX_RECORDS, gather, walk
+from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_blank, encode_record, make_record
-from tests.unit.kernel.twins import NOT_BUILT, compiled
+from tests.support.kerneltwins import NOT_BUILT, by_columns, compiled, told
 
 V6 = HostPort(bytes(15) + b"\1", 10911)
 V4 = HostPort(b"\x7f\0\0\1", 10911)
@@ -82,41 +79,6 @@ def piece(fields: list[dict[str, Any]], first: int = 7) -> bytes:
     return data
 
 
-def by_columns(data: bytes, keys: bool) -> tuple[Any, ...]:
-    """What the ordinary way makes of a piece that it finds whole."""
-    positions, end = walk(data)
-    scan = gather(data, BASE, positions, end)
-    columns = dispatch_columns(scan, [1000], keys=keys)
-    rows, runs = queue_rows(scan)
-    blob = queue_entries(scan, rows, columns.tags_codes).tobytes()
-    size = layout.QUEUE_ENTRY_SIZE
-    found = [
-        (*queue, run.first, run.begin, blob[start * size : (start + run.count) * size])
-        for queue, start, run in runs
-    ]
-    items = columns.item_rows
-    return (
-        len(scan),
-        scan.end.position,
-        sorted(found),
-        columns.item_hashes.tolist(),
-        scan.physical_offsets[items].tolist(),
-        scan.store_timestamps[items].tolist(),
-    )
-
-
-def told(found: Any) -> tuple[Any, ...]:
-    """The same of the compiled twin."""
-    return (
-        found.records,
-        found.size,
-        sorted(tuple(run) for run in found.runs),
-        np.frombuffer(found.hashes, np.int32).tolist(),
-        np.frombuffer(found.physical, np.int64).tolist(),
-        np.frombuffer(found.timestamps, np.int64).tolist(),
-    )
-
-
 class UsualRecordTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
@@ -128,7 +90,7 @@ class UsualRecordTests(SynchronousTestCase):
     def test_usual_records_are_all_found(self, fields: list[dict[str, Any]], keys: bool) -> None:
         data = piece(fields)
         found = self.usual(data, BASE, keys)
-        self.assertEqual(told(found), by_columns(data, keys))
+        self.assertEqual(told(found), by_columns(data, BASE, keys))
         self.assertEqual(found.stored, fields[-1]["store_timestamp"])
         queued = [each["store_timestamp"] for each in fields if not each["sys_flag"] & layout.SYS_UNQUEUED]
         self.assertEqual(found.queued, queued[-1] if queued else 0)
@@ -139,7 +101,7 @@ class UsualRecordTests(SynchronousTestCase):
         data = piece(fields)
         found = self.usual(data, BASE, True)
         if found is not None:
-            self.assertEqual(told(found), by_columns(data[: found.size], True))
+            self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
 
     @settings(max_examples=300)
     @given(st.lists(records(odd=False), min_size=1, max_size=5), st.randoms(use_true_random=False))
@@ -150,7 +112,7 @@ class UsualRecordTests(SynchronousTestCase):
         damaged = bytes(data[: chance.randrange(len(data) + 1)])
         found = self.usual(damaged, BASE, True)
         if found is not None:
-            self.assertEqual(told(found), by_columns(damaged[: found.size], True))
+            self.assertEqual(told(found), by_columns(damaged[: found.size], BASE, True))
 
     def test_it_stops_before_what_is_unusual(self) -> None:
         plain = {"topic": "T", "body": b"x", "raw_properties": b"TAGS\x01t\x02", "queue_id": 0, "sys_flag": 0}
@@ -165,7 +127,7 @@ class UsualRecordTests(SynchronousTestCase):
             data = piece([plain, plain, plain | change, plain])
             found = self.usual(data, BASE, True)
             self.assertEqual((found.records, len(found.runs)), (2, 1), change)
-            self.assertEqual(told(found), by_columns(data[: found.size], True))
+            self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
             self.assertIsNone(self.usual(data[found.size :], BASE + found.size, True))
         one = piece([plain])
         for rest in (b"", encode_blank(64), bytes(200), one[:-1], one[:20], one):
@@ -192,9 +154,9 @@ class UsualRecordTests(SynchronousTestCase):
         data = piece(fields)
         found = self.usual(data, BASE, True)
         self.assertEqual((found.records, len(found.runs)), (MAX_RECORDS, MAX_RECORDS))
-        self.assertEqual(told(found), by_columns(data, True))
+        self.assertEqual(told(found), by_columns(data, BASE, True))
         keys = [{**fields[0], "raw_properties": b"KEYS\x01" + b"k " * 100} for _ in range(100)]
         data = piece(keys)
         found = self.usual(data, BASE, True)
         self.assertEqual(len(found.hashes), 4 * 8100)
-        self.assertEqual(told(found), by_columns(data[: found.size], True))
+        self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))

@@ -106,6 +106,29 @@ class SecondPowerLossTests(PowerLossCase):
                 found = self.store.index.query("A", "k", 1000, 0, 1 << 62)
                 self.assertEqual(sorted(found), [put.offset for put in ours])
 
+    def test_B166_the_next_start_builds_entries_again_that_have_gone_bad(self) -> None:
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_enable": False,
+        }
+        for same_boot, bad in product((False, True), (bytes(20), b"\xff" * 20)):
+            with self.subTest(same_boot=same_boot, bad=bad):
+                self.setUp()
+                self.start(**small)
+                ours = self.put("A", b"synced" * 20, 50)
+                self.flush()
+                self.pass_time(20)
+                self.kill()
+                inode = self.disk.names.files[f"/s/consumequeue/A/0/{4 * ENTRY_SIZE * 5:020d}"]
+                inode.data[20:40] = inode.stable[20:40] = bad
+                self.start(same_boot=same_boot, **small)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+                self.lose_power()
+                report = self.start(**small)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+                self.assertEqual(report.dispatched_from, report.start)
+
     def test_messages_of_a_deleted_topic_stay_out_of_the_recreated_one(self) -> None:
         self.start()
         self.put("A", b"deleted" * 40, 7)
