@@ -17,8 +17,8 @@ from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
-    DEFAULT_MASTER,
     JobBar,
+    chose_spark,
     job,
     key_values,
     master_option,
@@ -90,8 +90,9 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     )
     checks.check_stores(stores, how.columns)
     source = read_from(stores, options["topics"], options)
-    on_spark = options["conf"] or options["master"] != DEFAULT_MASTER
-    engine = "spark" if how.engine == "auto" and on_spark else landing.engine_for(source, table, how)
+    engine = (
+        "spark" if how.engine == "auto" and chose_spark(options) else landing.engine_for(source, table, how)
+    )
     spark = session(options["master"], options["conf"]) if engine == "spark" else None
     with JobBar("land", ": reading the table" if spark is None else ": starting Spark") as bar:
         result = landing.land(source, table, how, spark=spark, progress=bar)
