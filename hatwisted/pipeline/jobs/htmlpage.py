@@ -57,7 +57,9 @@ figcaption p, .note { margin: 2px 0 0; color: var(--muted); font-size: 13px; }
 figure svg { display: block; width: 100%; height: auto; }
 .scroll { overflow: auto; max-height: 620px; }
 table { width: 100%; border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 7px 14px; text-align: right; white-space: nowrap; }
+th, td { padding: 7px 10px; text-align: right; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 9ch; }
 th { position: sticky; top: 0; background: var(--surface); color: var(--muted); font-weight: 600; font-size: 13px;
   cursor: pointer; border-bottom: 1px solid var(--grid); }
 th[aria-sort=ascending]::after { content: " ↑"; }
