@@ -64,7 +64,7 @@ def acl_cost(arena: Arena) -> Outcome:
             free.start()
             _start_signed(arena, guarded, signed)
             _measure(arena, kind, {"open": (free, plain), "accounts": (guarded, signed)}, rates, costs)
-    _tell(outcome, "accounts", rates, costs, ACL_COST)
+    tell(outcome, "accounts", rates, costs, ACL_COST)
     return outcome
 
 
@@ -78,7 +78,7 @@ def tls_cost(arena: Arena) -> Outcome:
             group.start()
             ways: Ways = {"open": (group, SINGLE), "TLS": (group, {**SINGLE, "tls": 1})}
             _measure(arena, OURS, ways, rates, costs)
-    _tell(outcome, "TLS", rates, costs, TLS_COST)
+    tell(outcome, "TLS", rates, costs, TLS_COST)
     return outcome
 
 
@@ -147,7 +147,7 @@ def _measure(
             costs[name].setdefault(kind, []).append(cost)
 
 
-def _tell(
+def tell(
     outcome: Outcome, way: str, rates: dict[str, Values], costs: dict[str, Values], limit: float
 ) -> None:
     """The figures of a row.

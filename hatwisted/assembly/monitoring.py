@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from twisted.application.service import IService
+from twisted.logger import globalLogPublisher
+from twisted.web.server import Site
 
 from hatwisted.assembly.nameserver import stacked
 from hatwisted.assembly.parts import Parts
@@ -15,14 +18,19 @@ from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.config.errors import SettingError
+from hatwisted.config.protection import is_loopback
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.metrics.advice import Advice
+from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.families import Source
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
+from hatwisted.metrics.livepage import live_site
+from hatwisted.metrics.livestate import LiveState
 from hatwisted.metrics.processfigures import ProcessFigures
-from hatwisted.metrics.service import MetricsService
+from hatwisted.metrics.service import MetricsService, Runs, Served
 from hatwisted.metrics.storefigures import StoreFigures
 from hatwisted.metrics.trafficfigures import Labels, TrafficFigures, TrafficParts
 from hatwisted.metrics.web import Gate, metrics_site
@@ -32,31 +40,82 @@ from hatwisted.wire.networks import allow_list
 LOOPBACK = "127.0.0.1"
 
 
+class Claim(NamedTuple):
+    """A port. key: what its keys begin with."""
+
+    port: int
+    interface: str
+    key: str
+
+
 def monitored(node: BrokerNode, parts: Parts) -> IService:
-    """The broker, with what shows its figures if `metricsPort` is set; that port is claimed now.
+    """The broker, with what shows its figures if `metricsPort` or `dashboardPort` is set; these are claimed now.
 
     - node: the broker
     - parts: its surroundings
 
-    Raises SettingError if the port can't be had; the broker's own are given back then.
+    Raises SettingError if a port can't be had or mustn't be opened; the broker's own are given back then.
     """
     config = node.parts.config.config
-    port = config.metrics_port
-    if port is None:
+    if config.metrics_port is None and config.dashboard_port is None:
         return node
-    interface = interface_of(metrics_address(config))
-    try:
-        parts.listening.claim(port, interface)
-    except PortUnavailable as error:
-        node.parts.release_ports()
-        key = "metricsAddress" if error.foreign_address else "metricsPort"
-        raise SettingError(key, str(error)) from None
     watch = LinkWatch(parts.clock, lambda: node.parts.store.log.max_offset, partial(_master_log, node))
     health = Health(node)
-    exposition = Exposition(parts.clock, sources(node, watch, health))
-    gate = Gate(metrics_site(exposition, health, parts.clock), allow_list(config.listen_allow_list))
-    listen = partial(parts.listening.listen, port, interface=interface)
-    return stacked(MetricsService(listen, gate, watch), node)
+    ports: list[Served] = []
+    beside: list[Runs] = [watch]
+    claims: list[Claim] = []
+    try:
+        if config.metrics_port is not None:
+            claims.append(Claim(config.metrics_port, interface_of(metrics_address(config)), "metrics"))
+            exposition = Exposition(parts.clock, sources(node, watch, health))
+            ports.append(_served(parts, claims[-1], config, metrics_site(exposition, health, parts.clock)))
+        if config.dashboard_port is not None:
+            claims.append(
+                Claim(config.dashboard_port, interface_of(config.dashboard_address or LOOPBACK), "dashboard")
+            )
+            password = _dashboard_password(config, parts)
+            advice = Advice(node, health, watch)
+            state = LiveState(node, watch, advice, EventFeed(globalLogPublisher))
+            site, streams = live_site(state, password, parts.clock)
+            ports.append(_served(parts, claims[-1], config, site))
+            beside += [state, streams]
+    except SettingError:
+        for claim in claims:
+            parts.listening.release(claim.port, claim.interface)
+        node.parts.release_ports()
+        raise
+    return stacked(MetricsService(ports, beside), node)
+
+
+def _served(parts: Parts, claim: Claim, config: BrokerConfig, site: Site) -> Served:
+    """A port that is claimed now. Raises SettingError."""
+    try:
+        parts.listening.claim(claim.port, claim.interface)
+    except PortUnavailable as error:
+        key = f"{claim.key}{'Address' if error.foreign_address else 'Port'}"
+        raise SettingError(key, str(error)) from None
+    listen = partial(parts.listening.listen, claim.port, interface=claim.interface)
+    return Served(listen, Gate(site, allow_list(config.listen_allow_list)))
+
+
+def _dashboard_password(config: BrokerConfig, parts: Parts) -> str | None:
+    """ "name:password", or None if nobody but this host can look. Raises SettingError."""
+    path, address = config.dashboard_password_file, config.dashboard_address or LOOPBACK
+    if path is None:
+        if is_loopback(address):
+            return None
+        raise SettingError(
+            "dashboardAddress",
+            f"{address} shows the page to other hosts: set dashboardPasswordFile to a file with name:password",
+        )
+    try:
+        text = parts.file_system.read(path).decode().strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SettingError("dashboardPasswordFile", f"{path} can't be read: {why}") from None
+    if ":" not in text or "\n" in text:
+        raise SettingError("dashboardPasswordFile", f"{path} must have one line, name:password")
+    return text
 
 
 def metrics_address(config: BrokerConfig) -> str:

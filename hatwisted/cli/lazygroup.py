@@ -1,6 +1,7 @@
 """A group of commands that imports only the one that is run.
 
-Inspecting a store needn't import a client, nor sending a message numpy: either costs half a second.
+Inspecting a store needn't import a client, nor sending a message numpy: either costs half a second. Nor does the
+list of commands need any of them: what it says of each stands beside its place, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -13,11 +14,33 @@ import click
 
 
 class LazyGroup(click.Group):
-    """places: where each command is defined, as "module:name", by command name."""
+    """By command name.
 
-    def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
+    - places: where each command is defined, as "module:name"
+    - helps: the line that the list of commands has of each; of one that isn't there its own first line
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        places: Mapping[str, str],
+        helps: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
         self._places = places
+        self._helps = helps or {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        rows = [(name, self._helps.get(name) or self._imported_help(ctx, name)) for name in self._places]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows))
+
+    def _imported_help(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command.get_short_help_str(100)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All, by name."""

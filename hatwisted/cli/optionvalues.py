@@ -6,8 +6,10 @@ what one prints another takes.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import click
 
@@ -40,12 +42,30 @@ class Size(click.ParamType[int]):
         return int(digits) << shift
 
 
-def parse_time(text: str) -> datetime:
-    """A time in ISO 8601, in UTC unless it names a zone. Raises ValueError."""
+_SPAN: Final = re.compile(r"-?(\d+)\s*([smhdw])(?: ago)?")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_time(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:
+    """A time: in ISO 8601, in UTC unless it names a zone; "now", "today" or "yesterday" (at 0:00 UTC); or a span
+    before now, such as "2h" or "-2h" (s, m, h, d, w). Raises ValueError.
+
+    now: of a clock
+    """
+    if span := _SPAN.fullmatch(text.strip()):
+        try:
+            return now() - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        except OverflowError:
+            raise ValueError(f"{text!r} is longer ago than there are dates") from None
+    if text in ("now", "today", "yesterday"):
+        day = now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return now() if text == "now" else day - timedelta(days=text == "yesterday")
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} isn't a time like 2026-11-21T00:33:12 (UTC)") from None
+        raise ValueError(
+            f"{text!r} isn't a time like 2026-11-21T00:33:12 (UTC), 2h (ago) or yesterday"
+        ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
@@ -55,7 +75,7 @@ def milliseconds(text: str) -> int:
 
 
 class Instant(click.ParamType[datetime]):
-    """A time in ISO 8601, in UTC unless it names a zone."""
+    """A time as `parse_time` takes it."""
 
     name = "time"
 

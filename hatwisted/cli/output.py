@@ -30,10 +30,18 @@ def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Seque
     if as_json:
         click.echo(msgspec.json.encode(value))
         return
+    click.echo(table_text(columns, rows))
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table for people, as wide as the terminal."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*[Text(printable(str(each))) for each in row])
     width = None if sys.stdout.isatty() else 500
-    Console(width=width, highlight=False).print(table)
+    console = Console(width=width, highlight=False, color_system=None if width else "auto")
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().rstrip("\n")

@@ -55,6 +55,11 @@ class ScanProgress:
             self._bar.add_task(self._title, total=self._total)
         self._bar.update(self._bar.task_ids[0], completed=offset - self._begin)
 
+    @property
+    def visible(self) -> bool:
+        """Has it appeared?"""
+        return self._bar is not None
+
     def _new_bar(self) -> Progress:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
         return Progress(

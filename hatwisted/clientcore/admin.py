@@ -24,10 +24,10 @@ from hatwisted.clientcore.answers import (
 )
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
+from hatwisted.clientcore.lookups import Lookups
 from hatwisted.clientcore.message import checked_group, checked_topic
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.routes import readable_queues
-from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -71,12 +71,9 @@ class GroupSettings(TypedDict, total=False):
     whichBrokerWhenConsumeSlowly: int
 
 
-class Admin:
+class Admin(Lookups):
     """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, BadAnswer, NoNameServer or
     NoRoute."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     # ---- topics
 
@@ -143,6 +140,10 @@ class Admin:
         """What a broker reports about itself (version, rates, log offsets)."""
         info = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, RuntimeInfo)
         return {name: str(value) for name, value in info.table.items()}
+
+    async def ha_status(self, address: str) -> dict[str, Any]:
+        """A broker's end of the HA link, as RocketMQ 5's HARuntimeInfo. Refused by RocketMQ 4's."""
+        return await self._ask(address, RequestCode.GET_BROKER_HA_STATUS, dict[str, Any])
 
     # ---- groups
 
@@ -223,6 +224,34 @@ class Admin:
                 found.append(QueueProgress(queue, *offsets, row.last_timestamp))
         return sorted(found, key=lambda each: (each.queue.topic, each.queue.broker_name, each.queue.queue_id))
 
+    async def reset_plan(
+        self, group: str, topic: str, timestamp: int
+    ) -> dict[MessageQueue, tuple[int | None, int]]:
+        """What `reset` would do: by queue, where the group is (None: nowhere yet), and where it would go.
+        ClientError if no broker knows the group.
+
+        - group: which
+        - topic: of the queues
+        - timestamp: as of `reset`
+        """
+        route = await self.route(topic)
+        await self._check_group(group)
+        now = {each.queue: each.consumed for each in await self.progress(group)}
+        return {
+            queue: (now.get(queue), await self._offset_at(queue, timestamp))
+            for queue in readable_queues(topic, route)
+        }
+
+    async def _offset_at(self, queue: MessageQueue, timestamp: int) -> int:
+        address = broker_address(self._session, queue)
+        where: dict[str, object] = {"topic": queue.topic, "queueId": queue.queue_id}
+        if timestamp == LATEST:
+            answer = await self._session.ask(address, RequestCode.GET_MAX_OFFSET, where)
+        else:
+            code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+            answer = await self._session.ask(address, code, where | {"timestamp": timestamp})
+        return number_in(address, answer, "offset")
+
     async def reset(self, group: str, topic: str, timestamp: int) -> dict[MessageQueue, int]:
         """Move a group in all queues of a topic; its connected members move there at once. Fires with the
         new offsets.
@@ -258,16 +287,15 @@ class Admin:
         for queue in readable_queues(topic, route):
             if queue.broker_name != broker:
                 continue
+            offset = found[queue] = await self._offset_at(queue, timestamp)
+            moved = {
+                "topic": topic,
+                "queueId": queue.queue_id,
+                "consumerGroup": group,
+                "commitOffset": offset,
+            }
             address = broker_address(self._session, queue)
-            where: dict[str, object] = {"topic": topic, "queueId": queue.queue_id}
-            if timestamp == LATEST:
-                answer = await self._session.ask(address, RequestCode.GET_MAX_OFFSET, where)
-            else:
-                code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-                answer = await self._session.ask(address, code, where | {"timestamp": timestamp})
-            offset = found[queue] = number_in(address, answer, "offset")
-            where |= {"consumerGroup": group, "commitOffset": offset}
-            await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, where)
+            await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, moved)
         return found
 
     # ---- asking

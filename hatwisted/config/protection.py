@@ -30,7 +30,7 @@ def missing_protection(loaded: Loaded[C]) -> list[str]:
 def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
     """What an operator should know of a server that other hosts reach and that lets everybody in; None if it's not
     one."""
-    if _is_loopback(config.bind_address):
+    if is_loopback(config.bind_address):
         return None
     protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
     broker = config if isinstance(config, BrokerConfig) else None
@@ -58,7 +58,8 @@ def _open_besides(config: BrokerConfig, protected: bool) -> Iterator[str]:
         )
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Does it reach this host alone?"""
     try:
         return plain_address(address).is_loopback
     except ValueError:

@@ -183,6 +183,12 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """Topics that have figures of their own; the others are shown as one."""
     metrics_groups: Annotated[int, Whole(0, 2000)] = 100
     """Topics of consumer groups whose lag is shown, those furthest behind first."""
+    dashboard_port: Annotated[int | None, Optional(PORT)] = None
+    """Where a browser finds the live page; nowhere if the file doesn't say."""
+    dashboard_address: Annotated[str | None, Optional(Text())] = None
+    """Its address; 127.0.0.1 if the file doesn't say. Another one needs `dashboard_password_file`."""
+    dashboard_password_file: Annotated[str | None, Optional(PATH)] = None
+    """A file with one line, `name:password`, that the browser asks for."""
 
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None

@@ -11,8 +11,9 @@ from libc.string cimport memcpy
 
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import SendCommand
+from hatwisted.wire.remoting import SendCommand, SignedSendCommand
 from hatwisted.wire.requestheader import SendHeader
+from hatwisted.wire.signedsend import SignedSendHeader
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
@@ -25,10 +26,12 @@ cdef extern from "slots.h":
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     const char *find_bytes(const char *text, Py_ssize_t size, const char *sought, Py_ssize_t length)
 
-INTERFACE = 2
+INTERFACE = 3
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader
+cdef object SIGNED_COMMAND = SignedSendCommand
+cdef object SIGNED_HEADER = SignedSendHeader
 cdef int SINGLE = RequestCode.SEND_MESSAGE_V2
 cdef int TRANSACTION = layout.SYS_TRANSACTION_MASK
 cdef int BORN_V6 = layout.SYS_BORN_HOST_V6
@@ -73,13 +76,39 @@ cdef bytes stored(object text, bytes pair):
     return out
 
 
+cdef struct Places:
+    Py_ssize_t code, header, body
+    Py_ssize_t topic, queue_id, sys_flag, born_timestamp, flag, properties, reconsume_times, batch
+
+
+cdef Places places_of(object command, object header) except *:
+    """Where the fields of a kind of request and of its header are kept."""
+    cdef Places places
+    places.code = slot_place(command, b"code")
+    places.header = slot_place(command, b"header")
+    places.body = slot_place(command, b"body")
+    places.topic = slot_place(header, b"topic")
+    places.queue_id = slot_place(header, b"queue_id")
+    places.sys_flag = slot_place(header, b"sys_flag")
+    places.born_timestamp = slot_place(header, b"born_timestamp")
+    places.flag = slot_place(header, b"flag")
+    places.properties = slot_place(header, b"properties")
+    places.reconsume_times = slot_place(header, b"reconsume_times")
+    places.batch = slot_place(header, b"batch")
+    if min(
+        places.code, places.header, places.body, places.topic, places.queue_id, places.sys_flag,
+        places.born_timestamp, places.flag, places.properties, places.reconsume_times, places.batch,
+    ) < 0:
+        raise TypeError("requests don't keep their fields in slots")
+    return places
+
+
 cdef class UsualPuts:
     """See `hatwisted.kernel.UsualPuts`."""
 
     cdef object _put_type
     cdef bytes _pair
-    cdef Py_ssize_t code, header, body
-    cdef Py_ssize_t topic, queue_id, sys_flag, born_timestamp, flag, properties, reconsume_times, batch
+    cdef Places _plain, _signed
 
     def __init__(self, bytes pair not None, put_type not None):
         self._pair = pair
@@ -90,41 +119,34 @@ cdef class UsualPuts:
             "answer_queue_id",
         ):
             raise TypeError("this was built for other puts")
-        self.code = slot_place(SendCommand, b"code")
-        self.header = slot_place(SendCommand, b"header")
-        self.body = slot_place(SendCommand, b"body")
-        self.topic = slot_place(SendHeader, b"topic")
-        self.queue_id = slot_place(SendHeader, b"queue_id")
-        self.sys_flag = slot_place(SendHeader, b"sys_flag")
-        self.born_timestamp = slot_place(SendHeader, b"born_timestamp")
-        self.flag = slot_place(SendHeader, b"flag")
-        self.properties = slot_place(SendHeader, b"properties")
-        self.reconsume_times = slot_place(SendHeader, b"reconsume_times")
-        self.batch = slot_place(SendHeader, b"batch")
-        places = (
-            self.code, self.header, self.body, self.topic, self.queue_id, self.sys_flag, self.born_timestamp,
-            self.flag, self.properties, self.reconsume_times, self.batch,
-        )
-        if min(places) < 0:
-            raise TypeError("requests don't keep their fields in slots")
+        self._plain = places_of(SendCommand, SendHeader)
+        self._signed = places_of(SignedSendCommand, SignedSendHeader)
 
     cdef object _put(self, object request, dict known, bytes host):
         """The put of one request; None if it is unusual."""
-        if type(request) is not COMMAND or <int><object>slot_get(<PyObject *>request, self.code) != SINGLE:
+        cdef Places *places
+        cdef object wanted
+        if type(request) is COMMAND:
+            places, wanted = &self._plain, HEADER
+        elif type(request) is SIGNED_COMMAND:
+            places, wanted = &self._signed, SIGNED_HEADER
+        else:
             return None
-        cdef object head = <object>slot_get(<PyObject *>request, self.header)
-        if type(head) is not HEADER:
+        if <int><object>slot_get(<PyObject *>request, places.code) != SINGLE:
+            return None
+        cdef object head = <object>slot_get(<PyObject *>request, places.header)
+        if type(head) is not wanted:
             return None
         cdef PyObject *header = <PyObject *>head
-        cdef object topic = <object>slot_get(header, self.topic)
-        cdef object text = <object>slot_get(header, self.properties)
-        cdef object body = <object>slot_get(<PyObject *>request, self.body)
+        cdef object topic = <object>slot_get(header, places.topic)
+        cdef object text = <object>slot_get(header, places.properties)
+        cdef object body = <object>slot_get(<PyObject *>request, places.body)
         cdef object count = known.get(topic)
-        cdef object queue_id = <object>slot_get(header, self.queue_id)
-        cdef int flags = <object>slot_get(header, self.sys_flag)
+        cdef object queue_id = <object>slot_get(header, places.queue_id)
+        cdef int flags = <object>slot_get(header, places.sys_flag)
         if count is None or not 0 <= <int>queue_id < <int>count or flags & TRANSACTION:
             return None
-        if <object>slot_get(header, self.batch) is YES or not PyUnicode_IS_COMPACT_ASCII(text):
+        if <object>slot_get(header, places.batch) is YES or not PyUnicode_IS_COMPACT_ASCII(text):
             return None
         if type(body) is not bytes:
             return None
@@ -134,16 +156,16 @@ cdef class UsualPuts:
         flags &= ~BORN_V6
         if PyBytes_GET_SIZE(host) == 20:
             flags |= BORN_V6
-        cdef object entries = ((<object>slot_get(header, self.flag), body, properties),)
+        cdef object entries = ((<object>slot_get(header, places.flag), body, properties),)
         cdef object sys_flag = flags, size = PyBytes_GET_SIZE(body) + PyBytes_GET_SIZE(properties)
         cdef PyObject *arguments[13]
         arguments[0] = <PyObject *>topic
         arguments[1] = <PyObject *>queue_id
         arguments[2] = <PyObject *>entries
         arguments[3] = <PyObject *>host
-        arguments[4] = slot_get(header, self.born_timestamp)
+        arguments[4] = slot_get(header, places.born_timestamp)
         arguments[5] = <PyObject *>sys_flag
-        arguments[6] = slot_get(header, self.reconsume_times)
+        arguments[6] = slot_get(header, places.reconsume_times)
         arguments[7] = <PyObject *>ZERO
         arguments[8] = <PyObject *>YES
         arguments[9] = <PyObject *>request

@@ -7,18 +7,19 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from hatwisted.wire.codes import FLAG_ONEWAY, V4_9_7
-from hatwisted.wire.remoting import RemotingCommand, SendCommand
+from hatwisted.wire.remoting import RemotingCommand, SendCommand, SignedSendCommand
 
 cdef extern from "slots.h":
     Py_ssize_t slot_place(object type, const char *name)
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     void put32(char *at, uint32_t value) nogil
 
-INTERFACE = 2
+INTERFACE = 3
 
 cdef const char *DIGITS = b"0123456789ABCDEF"
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand
+cdef object SIGNED = SignedSendCommand
 cdef int ONEWAY = FLAG_ONEWAY
 cdef bytes HEAD = b'{"code":0,"extFields":{"queueId":"'
 cdef bytes REGION = b'","TRACE_ON":"true","MSG_REGION":"DefaultRegion","msgId":"'
@@ -90,7 +91,7 @@ cdef class SendAnswers:
             self.flag, self.binary,
         )
         for name, place in ((b"opaque", self.opaque), (b"flag", self.flag), (b"binary", self.binary)):
-            if slot_place(SendCommand, name) != place:
+            if slot_place(SendCommand, name) != place or slot_place(SignedSendCommand, name) != place:
                 raise TypeError("a send keeps its fields elsewhere")
         if min(places) < 0:
             raise TypeError(f"{put_type} doesn't keep its fields in slots")
@@ -112,7 +113,8 @@ cdef class SendAnswers:
             request = slot_get(put, self.token)
             if <object>slot_get(put, self.status) is not self._ok:
                 break
-            if type(<object>request) is not SEND and type(<object>request) is not COMMAND:
+            kind = type(<object>request)
+            if kind is not SEND and kind is not SIGNED and kind is not COMMAND:
                 break
             if <object>slot_get(request, self.binary) is not False:
                 break

@@ -22,7 +22,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 2
+INTERFACE = 3
 
 ctypedef uint32_t (*Crc)(uint32_t, const unsigned char *, uint64_t) noexcept nogil
 

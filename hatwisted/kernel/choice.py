@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """Raised with every change of a compiled twin's interface, there and here."""
+
+NAMES: Final = ("_requests", "_admission", "_records", "_answers", "_dispatch")
+"""The compiled modules."""
 
 
 def compiled_parts() -> dict[str, ModuleType]:
     """The compiled modules by their names; none if one of them is missing or doesn't fit."""
-    names = ("_requests", "_admission", "_records", "_answers")
     try:
-        parts = {name: import_module(f"hatwisted.kernel.{name}") for name in names}
+        parts = {name: import_module(f"hatwisted.kernel.{name}") for name in NAMES}
     except ImportError:
         return {}
     return parts if all(part.INTERFACE == INTERFACE for part in parts.values()) else {}
@@ -34,6 +36,7 @@ SendAnswers = pure.SendAnswers
 decode_batch = pure.decode_batch
 take_sends: TakeSends | None = pure.take_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
+usual_records: pure.UsualRecords | None = pure.usual_records
 
 if COMPILED and not TYPE_CHECKING:
     RunEncoder = _parts["_records"].RunEncoder
@@ -41,3 +44,4 @@ if COMPILED and not TYPE_CHECKING:
     decode_batch = _parts["_records"].decode_batch
     take_sends = _parts["_requests"].take_sends
     UsualPuts = _parts["_admission"].UsualPuts
+    usual_records = _parts["_dispatch"].usual_records

@@ -6,8 +6,8 @@ The work itself is done by the codecs of `logcodec` and `wire`; here they have t
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.logcodec.encoder import RecordEncoder
@@ -16,7 +16,7 @@ from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import encode_send_response
 
-__all__ = ["RunEncoder", "SendAnswers", "UsualPuts", "decode_batch", "take_sends"]
+__all__ = ["RunEncoder", "SendAnswers", "UsualPuts", "decode_batch", "take_sends", "usual_records"]
 
 take_sends = None
 """Takes the leading sends of a read: (data, position, commands, max_frame, max_header) -> position. The twin in
@@ -46,6 +46,43 @@ class UsualPutsTwin(Protocol):
 
 UsualPuts = None
 """In Python, that is Admission's work alone."""
+
+
+class QueueRun(NamedTuple):
+    """Records of a piece of log that follow one another in a queue.
+
+    queue_offset, physical_offset: of the first; entries: the bytes of their queue entries.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    entries: bytes
+
+
+class UsualRun(NamedTuple):
+    """The usual records at the beginning of a piece of log.
+
+    records: their number; size: bytes. hashes (int32), physical, timestamps (int64, all in the machine's order):
+    of their index items. stored, queued: store timestamp (ms) of the last, and of the last one in a queue.
+    """
+
+    records: int
+    size: int
+    runs: list[QueueRun]
+    hashes: bytes
+    physical: bytes
+    timestamps: bytes
+    stored: int
+    queued: int
+
+
+UsualRecords = Callable[[bytes, int, bool], UsualRun | None]
+"""(piece, physical offset of its first byte, are messages indexed) -> None if the first record isn't usual."""
+
+usual_records: UsualRecords | None = None
+"""In Python, the dispatcher works it all out by columns."""
 
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""

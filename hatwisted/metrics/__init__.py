@@ -4,7 +4,10 @@ Read `families` first (what a source of figures is), then the sources: `storefig
 `hafigures` (links, and a slave's own), `trafficfigures` (topics, consumers and their lag, under RocketMQ's names)
 and `processfigures` (who the broker is, its clients, certificates, and what the start found). `offsethistory`
 turns bytes of lag into seconds; `linkwatch` feeds it, and asks a slave's master how long its log is. `exposition`
-makes the text that is scraped, in steps; `health` says what is wrong; `web` serves all of it, as a `service`.
+makes the text that is scraped, in steps; `health` says what is wrong; `web` serves these.
+
+The live page: `hour` and `eventfeed` (what has been), `advice` (what to do), `livestate` (all that is shown),
+`chart` (lines as SVG) and `livepage`. `service` runs the ports.
 
 Nothing here is called by puts or pulls: what is counted there is counted anyway, and read here when somebody asks.
 """

@@ -1,6 +1,7 @@
 """When a log was how long: how many seconds somebody is behind who has it up to some offset.
 
-A sample a second for an hour. Who is further behind than that is behind by an hour at least.
+A sample for each second in which it grew. Who is further behind than is known is as far behind as is known: an
+hour at least, if the log grows all the time.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ class OffsetHistory:
         if self._ends and end < self._ends[-1]:
             self._times.clear()
             self._ends.clear()
-        if self._ends and end == self._ends[-1] and len(self._ends) > 1 and self._ends[-2] == end:
-            self._times[-1] = now  # idle: the first and the last sample say it all
+        if self._ends and end == self._ends[-1]:
             return
         self._times.append(now)
         self._ends.append(end)
@@ -33,8 +33,6 @@ class OffsetHistory:
             del self._times[:-SAMPLES], self._ends[:-SAMPLES]
 
     def behind(self, offset: int, now: float) -> float:
-        """Seconds since the log was no longer than `offset`; 0 if it isn't longer now, as far as is known."""
+        """Seconds since the log was first seen to be longer than `offset`; 0 if it wasn't yet."""
         at = bisect_right(self._ends, offset)
-        if at == len(self._ends):
-            return 0.0
-        return max(0.0, now - self._times[max(0, at - 1)])
+        return 0.0 if at == len(self._ends) else max(0.0, now - self._times[at])

@@ -1,38 +1,54 @@
-"""The port of figures as a service: open before the broker starts and until it has stopped."""
+"""The ports of figures as a service: open before the broker starts and until it has stopped."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 
-from hatwisted.metrics.linkwatch import LinkWatch
 from hatwisted.remoting.interfaces import Listen
 
 
+class Runs(Protocol):
+    """Goes on between the two."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+
+class Served(NamedTuple):
+    """A port. listen: opens it; factory: what it serves."""
+
+    listen: Listen
+    factory: IProtocolFactory
+
+
 class MetricsService(Service):
-    """The port.
+    """Serves `ports`; `beside` runs as long."""
 
-    - listen: opens it
-    - factory: what it serves
-    - watch: runs as long
-    """
-
-    def __init__(self, listen: Listen, factory: IProtocolFactory, watch: LinkWatch) -> None:
-        self._listen = listen
-        self._factory = factory
-        self._watch = watch
-        self._port: IListeningPort | None = None
+    def __init__(self, ports: Sequence[Served], beside: Sequence[Runs]) -> None:
+        self._ports = ports
+        self._beside = beside
+        self._open: list[IListeningPort] = []
 
     def startService(self) -> None:
         """Raises CannotListenError."""
-        self._port = self._listen(self._factory)
-        self._watch.start()
+        for port in self._ports:
+            self._open.append(port.listen(port.factory))
+        for each in self._beside:
+            each.start()
         super().startService()
 
     def stopService(self) -> Deferred[object]:
-        """Fires when the port is closed."""
+        """Fires when the ports are closed."""
         super().stopService()
-        self._watch.stop()
-        port, self._port = self._port, None
-        return maybeDeferred(lambda: None if port is None else port.stopListening())
+        for each in reversed(self._beside):
+            each.stop()
+        ports, self._open = self._open, []
+        return DeferredList([maybeDeferred(port.stopListening) for port in ports]).addCallback(lambda _: None)

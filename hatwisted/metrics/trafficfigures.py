@@ -226,7 +226,9 @@ class TrafficFigures:
     def _as_the_exporter(self, lags: Sequence[Lag]) -> Figures:
         """rocketmq-exporter has retries and dead letters under names of their own."""
         found: dict[str, list[tuple[Sequence[str], float]]] = {"diff": [], "retrydiff": [], "dlqdiff": []}
-        for lag in lags:
+        for number, lag in enumerate(lags, 1):
+            if number % SAMPLES_PER_STEP == 0:
+                yield None
             kind = "diff"
             if lag.topic.startswith(RETRY_PREFIX):
                 kind = "retrydiff"
@@ -234,14 +236,15 @@ class TrafficFigures:
                 kind = "dlqdiff"
             online = self._parts.clients.consumers.get(lag.group)
             found[kind].append(([lag.group, lag.topic, *_members(online)], lag.behind))
+        labels = ["group", "topic", "countOfOnlineConsumers", "msgModel"]
         for kind, samples in found.items():
-            yield labelled(
-                GaugeMetricFamily,
-                f"rocketmq_group_{kind}",
-                "Messages that a group is behind, as rocketmq-exporter shows them.",
-                ["group", "topic", "countOfOnlineConsumers", "msgModel"],
-                samples,
-            )
+            text = "Messages that a group is behind, as rocketmq-exporter shows them."
+            family = GaugeMetricFamily(f"rocketmq_group_{kind}", text, labels=labels)
+            for number, (values, figure) in enumerate(samples, 1):
+                family.add_metric(values, figure)
+                if number % SAMPLES_PER_STEP == 0:
+                    yield None
+            yield family
 
 
 def _members(group: ConsumerGroup | None) -> list[str]:

@@ -85,7 +85,7 @@ class Page(Resource):
         if request.method not in (b"GET", b"HEAD"):
             request.setResponseCode(NOT_ALLOWED)
             request.setHeader("allow", "GET, HEAD")
-            return _plain(request, "this is only read\n")
+            return plain(request, "this is only read\n")
         return self.shown(request)
 
     def shown(self, request: Request) -> bytes | int:
@@ -114,7 +114,7 @@ class Words(Page):
         well, text = self._text()
         if not well:
             request.setResponseCode(SERVICE_UNAVAILABLE)
-        return _plain(request, text)
+        return plain(request, text)
 
 
 class Figures(Page):
@@ -142,14 +142,15 @@ class Figures(Page):
             self._log.failure("figures can't be shown", failure)
             if not gone:
                 request.setResponseCode(INTERNAL_SERVER_ERROR)
-                request.write(_plain(request, "the figures can't be shown, the broker's log says why\n"))
+                request.write(plain(request, "the figures can't be shown, the broker's log says why\n"))
                 request.finish()
 
         self._exposition.text().addCallbacks(answer, failed)
         return NOT_DONE_YET
 
 
-def _plain(request: Request, text: str) -> bytes:
+def plain(request: Request, text: str) -> bytes:
+    """An answer in words."""
     request.setHeader("content-type", TEXT)
     request.setHeader("cache-control", "no-store")
     return text.encode()

@@ -2,7 +2,7 @@
 
 No I/O and no clock, as `promises`. A group sees every message that the master's queues hold, its retries among
 them, at least once; an ordered group sees those of a queue in their order. A message that it has failed on comes
-again, or is among its dead letters.
+again, or is among its dead letters; what is delivered once more after it has come again, and gone well, needn't.
 
 Progress is a number, and knows of no history: where a promoted slave never had what a group has read, the group's
 number stands for other messages than before, and those that come to stand below it may be left out, unless they
@@ -59,6 +59,8 @@ class Consumption:
         """Bodies met at each queue offset."""
         self._failing: dict[bytes, int] = {}
         """Messages whose last delivery failed, and how many had before, at most."""
+        self._consumed: dict[bytes, int] = {}
+        """Messages of which a delivery went well, and how many had failed before, at most."""
 
     def delivered(self, seen: Seen, *, failed: bool, times: int = 0) -> None:
         """A member has worked on a message.
@@ -72,10 +74,11 @@ class Consumption:
         self._given.add((topic, queue_id, seen.body))
         self._first.setdefault((topic, queue_id, offset, seen.body), self.deliveries)
         self._at[topic, queue_id][offset].add(seen.body)
-        if failed:
-            self._failing[seen.body] = max(times, self._failing.get(seen.body, 0))
-        else:
+        if not failed:
             self._failing.pop(seen.body, None)
+            self._consumed[seen.body] = max(times, self._consumed.get(seen.body, 0))
+        elif times >= self._consumed.get(seen.body, 0):
+            self._failing[seen.body] = max(times, self._failing.get(seen.body, 0))
 
     def missing(self, store: StoreView, topics: Iterable[QueueKey]) -> list[Violation]:
         """Messages of these queues, and of its retries, that it was never given."""

@@ -65,7 +65,7 @@ class WaitWatch:
             if self._is_even(name):
                 parts = self._group.machines[name].service.parts
                 self._look_at_puts(name, parts)
-                self._look_at_pulls(name, parts.hold, parts.clock.seconds())
+                self._look_at_pulls(name, parts)
         if self._group.setup.tight:
             self._look_at_links()
 
@@ -101,7 +101,9 @@ class WaitWatch:
             if late > LATE:
                 self._tell(f"a put on {name} waits for its {what} {late:.1f} s beyond its time")
 
-    def _look_at_pulls(self, name: str, hold: PullHold, now: float) -> None:
+    def _look_at_pulls(self, name: str, parts: Any) -> None:
+        hold: PullHold = parts.hold
+        now: float = parts.clock.seconds()
         pulls = [pull for held in hold._connections.values() for pull in held]
         if hold.count != sum(pull.weight for pull in pulls):
             self._tell(f"{name} counts {hold.count} held pulls, and holds {len(pulls)}")
@@ -111,11 +113,16 @@ class WaitWatch:
                 continue
             if pull.bucket * DEADLINE_INTERVAL < now - LATE - DEADLINE_INTERVAL:
                 self._tell(f"a pull of {pull.queue} is held on {name} beyond its time")
-            if pull.offset < hold._queue_end(*pull.queue):
+            if self._has_for(name, pull, *parts.store.queue_offsets(*pull.queue)):
                 missed[pull] = before.get(pull, now)
                 if now - missed[pull] > RECHECK_INTERVAL + LATE:
                     self._tell(f"a pull of {pull.queue} is held on {name}, which has a message for it")
         self._passed_by[name] = missed
+
+    def _has_for(self, name: str, pull: HeldPull, first: int, end: int) -> bool:
+        """Is there something in the queue, with these offsets, that a held pull waits for? Of what a slave lacks
+        it can say nothing: only a master's word moves a group."""
+        return pull.offset < end and (pull.offset >= first or name == self._group.master)
 
     def _look_at_links(self) -> None:
         for end in self._group.network.transports:

@@ -189,10 +189,10 @@ class MessageStore:
             before_changes=self._abort.create,
             progress=progress,
         )
-        self.checkpoint.indexed = None  # of the last exit; the next one notes its own
         self.log.resume(self.queues.offsets(), report.store_timestamp, report.flushed)
         self._mark.begin(report.flushed)
         self.checkpoint.flushed = min(max(self.checkpoint.flushed or 0, report.flushed), report.end)
+        self.checkpoint.recovered(report.end, report.dispatched_from)
         if self.log.max_offset == self.log.min_offset:
             self._begin_checkpoint()
         if self.log.min_offset:

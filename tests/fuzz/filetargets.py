@@ -116,7 +116,12 @@ FILES = {
     "settings": Target(
         table(KvConfig), (ValueError,), lambda: [b'{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"b:4"}}}']
     ),
-    "properties-file": Target(properties_file, (ConfigError,), lambda: [CONF], tries=1000),
+    "properties-file": Target(
+        properties_file,
+        (ConfigError,),
+        lambda: [CONF],
+        once=(lambda data: check_text(data, "conf"), lambda data: parse_properties(data, "conf")),
+    ),
     "broker-conf": Target(broker_conf, (ConfigError,), lambda: [CONF], tries=300),
     "acl-file": Target(parse_acl_file, (ValueError,), lambda: [ACL]),
     "address-pattern": Target(

@@ -33,6 +33,7 @@ from tests.support.logbuilder import LogBuilder
 LEVELS = (1000, 5000, 10_000)
 FILE_SIZE = 2048
 """Bytes of a log file, a queue file holds 10 entries, an index file 7 slots and 20 items."""
+BLOCK = 64
 QUEUE_FILE_SIZE = 200
 SLOTS, ITEMS = 7, 20
 
@@ -48,6 +49,18 @@ class LogOfBytes:
 
     def read(self, offset: int, size: int) -> bytes:
         return self._data[offset : min(offset + size, offset - offset % self.file_size + self.file_size)]
+
+    def data_from(self, offset: int) -> int:
+        """As of files with holes, which file systems make of whole blocks."""
+        end = offset - offset % self.file_size + self.file_size
+        while offset < end and not any(self._data[offset : min(_following(offset), end)]):
+            offset = _following(offset)
+        return min(offset, end)
+
+
+def _following(offset: int) -> int:
+    """Where the next block begins."""
+    return offset - offset % BLOCK + BLOCK
 
 
 def one_record(data: bytes) -> None:

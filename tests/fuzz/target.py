@@ -17,6 +17,7 @@ class Target(NamedTuple):
     - run: decodes; also checks what has to hold of the result
     - errors: what it may raise
     - seeds: gives good inputs to begin with
+    - once: where `run` decodes several times over, each of these alone, for measuring
     - tries: inputs that the unit layer makes of these and the corpus, in a fraction of a second
     """
 
@@ -24,6 +25,7 @@ class Target(NamedTuple):
     errors: tuple[type[Exception], ...]
     seeds: Callable[[], Iterable[bytes]]
     tries: int = 1000
+    once: tuple[Callable[[bytes], object], ...] = ()
 
     def feed(self, data: bytes) -> None:
         """Raises what the target has no right to raise."""

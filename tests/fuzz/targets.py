@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tests.fuzz.deltatargets import DELTA
 from tests.fuzz.filetargets import FILES
+from tests.fuzz.kerneltargets import KERNELS
 from tests.fuzz.logtargets import LOGS
 from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.wiretargets import WIRE
 
-TARGETS = {**WIRE, **FILES, **DELTA, **LOGS, **SERVERS}
+TARGETS = {**WIRE, **FILES, **DELTA, **LOGS, **KERNELS, **SERVERS}

@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -169,12 +170,19 @@ def deflated(data: bytes) -> None:
     inflate(data, 1 << 20)
 
 
+BODIES = (ClusterInfo, MemberGroup, DataVersion, TopicTable, TopicConfig)
+
+
+def a_route(data: bytes) -> Any:
+    return decoded_route("b:1", RemotingCommand(0, flag=1, body=data))
+
+
 def bodies(data: bytes) -> None:
     """The answers of name servers and brokers as clients, slaves and brokers take them."""
-    for kind in (ClusterInfo, MemberGroup, DataVersion, TopicTable, TopicConfig):
+    for kind in BODIES:
         with contextlib.suppress(BadRegistration):
             decode_body(data, kind)
-    route = decoded_route("b:1", RemotingCommand(0, flag=1, body=data))
+    route = a_route(data)
     route = merged([route, route])
     writable_queues("T", route, 100)
     readable_queues("T", route)
@@ -263,13 +271,24 @@ WIRE = {
         (ProxyHeaderError,),
         lambda: [b"PROXY TCP4 10.1.2.3 10.0.0.1 50312 10911\r\n", b"PROXY UNKNOWN\r\nrest", PROXY_2],
     ),
-    "remoting": Target(stream(lambda: RemotingReceiver(typed_sends=True).receive), (), commands),
+    "remoting": Target(
+        stream(lambda: RemotingReceiver(typed_sends=True).receive),
+        (),
+        commands,
+        once=(lambda data: RemotingReceiver(typed_sends=True).receive(data),),
+    ),
     "ha-frames": Target(
         stream(lambda: ClassicFrames(1 << 16).receive),
         (),
         lambda: [b"".join(encode_frames(0, bytes(100), 30)), encode_report(5)],
+        once=(lambda data: ClassicFrames(1 << 16).receive(data),),
     ),
-    "ha-reports": Target(stream(lambda: ClassicReports().receive), (), lambda: [encode_report(5) * 3]),
+    "ha-reports": Target(
+        stream(lambda: ClassicReports().receive),
+        (),
+        lambda: [encode_report(5) * 3],
+        once=(lambda data: ClassicReports().receive(data),),
+    ),
     "headers": Target(headers, (), lambda: map(lines, EXTS)),
     "needs": Target(
         needs,
@@ -308,7 +327,12 @@ WIRE = {
         (BadClientData, fastjson.FastjsonError),
         lambda: [b'{"consumerGroup":"g","clientId":"c","mqSet":[' + KEY + b"]}"],
     ),
-    "bodies": Target(bodies, (ClientError,), lambda: [ROUTE]),
+    "bodies": Target(
+        bodies,
+        (ClientError,),
+        lambda: [ROUTE],
+        once=(*(partial(decode_body, kind=kind) for kind in BODIES), a_route),
+    ),
     "answers": Target(answer, (ClientError,), lambda: [b"offset=1\n\n" + b"{" + KEY + b":1}"]),
     "queue-keys": Target(queue_keys, (ValueError,), lambda: [KEY, b"{" + KEY + b":1}"]),
     "pulled": Target(pulled, (ClientError,), records),

@@ -26,7 +26,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ANSWER_LIMIT = 60.0
 """Seconds for an answer of the browser: its start on a busy machine."""
 
-CODES = {",": 188, ".": 190, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
+CODES = {"p": 80, ",": 188, ".": 190, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
 """Windows' key codes, which the protocol asks for."""
 
 SHIFT = 8
@@ -114,10 +114,14 @@ class Chromium:
 
     def open(self, path: Path) -> None:
         """Show a file, and wait until it's loaded."""
-        self._command("Page.navigate", url=path.as_uri())
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """The same of a URL."""
+        self._command("Page.navigate", url=address)
         deadline = time.monotonic() + ANSWER_LIMIT
-        while self.ask("location.href + document.readyState") != path.as_uri() + "complete":
-            assert time.monotonic() < deadline, f"{path} isn't loaded in {ANSWER_LIMIT} s"
+        while self.ask("location.href + document.readyState") != address + "complete":
+            assert time.monotonic() < deadline, f"{address} isn't loaded in {ANSWER_LIMIT} s"
             time.sleep(0.02)
 
     def ask(self, expression: str) -> Any:

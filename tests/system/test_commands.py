@@ -168,3 +168,11 @@ def completed(group: BrokerGroup, typed: tuple[str, ...]) -> str:
     )
     assert done.stderr == b""
     return done.stdout.decode().strip()
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    check = "import sys; from hatwisted.cli.main import main; main(['--help'], standalone_mode=False)"
+    heavy = "; sys.exit(','.join({'twisted', 'numpy', 'rich', 'msgspec'} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", check + heavy], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "consume" in done.stdout

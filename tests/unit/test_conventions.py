@@ -9,9 +9,12 @@ from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
+from click import Context
 from twisted.trial.unittest import SynchronousTestCase
 
 import hatwisted
+from hatwisted.cli.lazygroup import LazyGroup
+from hatwisted.cli.main import main
 
 PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
@@ -204,3 +207,16 @@ class SuiteTests(SynchronousTestCase):
             if (found := functions.findall(path.read_text()))
         }
         self.assertEqual(alone, {})
+
+
+class CommandTests(SynchronousTestCase):
+    def test_every_command_has_its_line_in_the_list_without_being_imported(self) -> None:
+        assert isinstance(main, LazyGroup)
+        places, helps = main._places, main._helps
+        self.assertEqual(
+            set(places) - set(helps), set(), "these have no line in `helps`, see hatwisted/cli/main.py"
+        )
+        for name, line in helps.items():
+            command = main.get_command(Context(main), name)
+            assert command is not None
+            self.assertEqual(line, command.get_short_help_str(100), name)

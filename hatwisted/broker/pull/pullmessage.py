@@ -351,7 +351,9 @@ def _refusal(request: RemotingCommand, error: WrongEntry) -> RemotingCommand:
 
 
 def _unsupported(kind: str) -> Refusal:
-    remark = f"The broker does not support consumer to filter message by {kind}"
+    remark = (
+        f"The broker does not support consumer to filter message by {kind}: set enablePropertyFilter=true"
+    )
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 

@@ -9,6 +9,7 @@ can't be reached or refuses; 130 interrupted before it was done, but cleanly.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -51,6 +52,22 @@ class Interrupt:
                 listener()
 
 
+NAMESRV_PORT: Final = 9876
+
+
+class NameServers(click.ParamType[str]):
+    """Addresses of name servers; where a port is left out, it's theirs."""
+
+    name = "addresses"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As click's."""
+        named = [each.strip() for each in re.split("[;,]", value) if each.strip()]
+        has_port = [("]:" if each.startswith("[") else ":") in each for each in named]
+        pairs = zip(named, has_port, strict=True)
+        return ";".join(each if whole else f"{each}:{NAMESRV_PORT}" for each, whole in pairs)
+
+
 def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """-n, as in mqadmin."""
     return click.option(
@@ -59,7 +76,8 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar="NAMESRV_ADDR",
         default=DEFAULT_NAMESRV,
         show_default=True,
-        metavar="HOST:PORT[;...]",
+        type=NameServers(),
+        metavar="HOST[:PORT][;...]",
         help="Name servers (also from NAMESRV_ADDR).",
     )(command)
 
@@ -123,8 +141,15 @@ def exit_code(outcome: Any) -> int:
         return outcome
     error = outcome.value
     if isinstance(error, ClientError):
-        raise CannotRun(" ".join(str(error).split())) from error
+        raise CannotRun(_advised(" ".join(str(error).split()))) from error
     raise error
+
+
+def _advised(text: str) -> str:
+    """With what to do about it, where a broker's words don't say so."""
+    if "not support" in text and "SQL92" in text and "enablePropertyFilter" not in text:
+        return f"{text}; set enablePropertyFilter=true on the brokers, slaves as well"
+    return text
 
 
 class _signals:

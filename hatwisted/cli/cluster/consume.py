@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import base64
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
-import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.messagejson import MessageFields, body_fields, message_line
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
-from hatwisted.wire.consumerdata import ALL_TAGS
+from hatwisted.wire.consumerdata import ALL_TAGS, TOOLS_GROUP
 from hatwisted.wire.printable import printable
+
+OWN_GROUP: Final = "hatwisted-cli"
+"""For expressions, which brokers take from the group's newest member: they'd be another one's."""
 
 
 @click.command("consume")
 @click.argument("topic", shell_complete=completion.topics)
 @cluster_options
 @click.option(
-    "-g", "--group", default="hatwisted-cli", show_default=True, shell_complete=completion.groups,
-    help="Consumer group.",
+    "-g", "--group", shell_complete=completion.groups,
+    help="Consume as a member of this group, and commit what was printed.",
 )  # fmt: skip
+@click.option(
+    "--peek", is_flag=True, help="Look at all queues and commit nothing: what is done without a group."
+)
 @click.option("--tags", default="*", show_default=True, help='Tags, separated by "||".')
 @click.option("--sql", help="An SQL92 expression on properties, instead of tags.")
 @click.option(
     "--from", "begin", default="last", show_default=True, metavar="first|last|TIME",
-    help="Where a new group starts; TIME in ISO 8601, in UTC unless it names a zone.",
+    help="Where looking, or a new group, starts; TIME in ISO 8601 (UTC), yesterday, or 2h (ago).",
 )  # fmt: skip
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option(
@@ -50,16 +54,17 @@ from hatwisted.wire.printable import printable
     "--broadcast",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Read all queues, and keep the progress in FILE.",
+    help="Read all queues, and keep the progress in FILE, not at the brokers.",
 )
 @click.option("--orderly", is_flag=True, help="Consume in order: lock each queue for one reader.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each message as a JSON object with all its fields."
 )
 def consume(**options: Any) -> None:
-    """Print the messages of TOPIC as a member of a group, until interrupted.
+    """Print the messages of a topic.
 
-    Ctrl-C commits what was printed and exits cleanly. Exit codes: 0 finished (also by Ctrl-C); 1 stopped by --idle
+    Without a group nothing is committed: other consumers get their messages all the same. With one, Ctrl-C commits
+    what was printed. Exit codes: 0 finished (also by Ctrl-C); 1 stopped by --idle
     before --count messages arrived, or not everything could be committed; 2 usage error, no cluster, or a refused
     expression.
     """
@@ -69,6 +74,8 @@ def consume(**options: Any) -> None:
         raise click.BadParameter(str(error), param_hint="--from") from error
     if options["sql"] is not None and options["tags"] != ALL_TAGS:
         raise click.UsageError("--tags and --sql can't be combined: in SQL, the tag is the property TAGS")
+    if options["peek"] and options["group"] is not None:
+        raise click.UsageError("--peek and --group can't be combined: a member commits what it has read")
     if options["broadcast"] is not None:
         _check_writable(Path(options["broadcast"]))
     sys.exit(run(options["namesrv"], _Printing(options).run))
@@ -112,11 +119,11 @@ class _Printing:
         begin, timestamp = options["begin"]
         broadcast = options["broadcast"]
         consumer = cluster.consumer(
-            options["group"],
+            options["group"] or (OWN_GROUP if options["sql"] else TOOLS_GROUP),
             {options["topic"]: expression},
             consume_from=begin,
             timestamp=timestamp,
-            broadcasting=broadcast is not None,
+            broadcasting=broadcast is not None or options["group"] is None,
             local_offsets=None if broadcast is None else Path(broadcast),
             orderly=options["orderly"],
         )
@@ -173,27 +180,18 @@ def shown_body(body: bytes) -> bytes:
 
 
 def as_json(message: ReceivedMessage) -> bytes:
-    """One message as NDJSON, as `hatwisted produce --ndjson` takes it: body, or body64 if it isn't
-    UTF-8."""
-    try:
-        body = {"body": message.body.decode()}
-    except UnicodeDecodeError:
-        body = {"body64": base64.b64encode(message.body).decode()}
-    keys: Sequence[str] = message.keys
-    return msgspec.json.encode(
-        {
-            "topic": message.topic,
-            "broker": message.queue.broker_name,
-            "queue": message.queue.queue_id,
-            "offset": message.queue_offset,
-            "messageId": message.message_id,
-            "offsetId": message.offset_id,
-            "tags": message.tags,
-            "keys": keys,
-            "reconsumeTimes": message.reconsume_times,
-            "bornTimestamp": message.born_timestamp,
-            "storeTimestamp": message.store_timestamp,
-            "properties": message.properties,
-            **body,
-        }
-    )
+    """One message as NDJSON, as `hatwisted produce --ndjson` takes it."""
+    fields: MessageFields = {
+        "topic": message.topic,
+        "queueId": message.queue.queue_id,
+        "queueOffset": message.queue_offset,
+        "messageId": message.message_id,
+        "offsetMessageId": message.offset_id,
+        "keys": message.keys,
+        "tags": message.tags,
+        "properties": message.properties,
+        "reconsumeTimes": message.reconsume_times,
+        "bornTimestamp": message.born_timestamp,
+        "storeTimestamp": message.store_timestamp,
+    }
+    return message_line(fields, body_fields(message.body), broker=message.queue.broker_name)

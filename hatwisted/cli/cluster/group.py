@@ -9,7 +9,7 @@ import click
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.optionvalues import milliseconds
-from hatwisted.cli.output import json_option, show
+from hatwisted.cli.output import json_option, show, table_text
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.admin import LATEST
 
@@ -111,19 +111,33 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.argument("topic", shell_complete=completion.topics)
 @click.argument("to", metavar="first|last|TIME")
 @cluster_options
+@click.option("--yes", is_flag=True, help="Don't ask.")
 @json_option
-def reset_command(name: str, topic: str, to: str, namesrv: str, as_json: bool) -> None:
+def reset_command(name: str, topic: str, to: str, namesrv: str, yes: bool, as_json: bool) -> None:
     """Reset a group's offsets in one topic: to the first or last message, or to a time.
 
-    TIME is in ISO 8601, in UTC unless it names a zone.
+    TIME is in ISO 8601, in UTC unless it names a zone, or yesterday, or a span such as 2h (ago). Shows where
+    each queue would go, and asks.
     """
     timestamp = _timestamp(to)
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
-        moved = await cluster.admin().reset(name, topic, timestamp)
-        rows = sorted((queue.broker_name, queue.queue_id, offset) for queue, offset in moved.items())
-        names = ("broker", "queue", "offset")
-        show(as_json, [dict(zip(names, row, strict=True)) for row in rows], names, rows)
+        admin = cluster.admin()
+        if not yes:
+            plan = await admin.reset_plan(name, topic, timestamp)
+            names = ("broker", "queue", "from", "to", "change")
+            rows = sorted(
+                (queue.broker_name, queue.queue_id, "none" if old is None else old, new, new - (old or 0))
+                for queue, (old, new) in plan.items()
+            )
+            click.echo(table_text(names, [(*row[:4], f"{row[4]:+d}") for row in rows]), err=True)
+            members = await admin.members(name)
+            ask = f"Move group {name} ({len(members)} members connected) in topic {topic}?"
+            click.confirm(ask, abort=True, err=True)
+        moved = await admin.reset(name, topic, timestamp)
+        done = sorted((queue.broker_name, queue.queue_id, offset) for queue, offset in moved.items())
+        columns = ("broker", "queue", "offset")
+        show(as_json, [dict(zip(columns, row, strict=True)) for row in done], columns, done)
 
     sys.exit(run(namesrv, work))
 

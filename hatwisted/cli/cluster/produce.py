@@ -14,8 +14,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.messagejson import ORIGIN
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
+from hatwisted.clientcore.compression import decompress
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_topic
 from hatwisted.clientcore.sending import SendResult, SendStatus
@@ -38,18 +40,26 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     order_key: str | None = None
     wait: bool = True
     properties: dict[str, str] = {}
-    # What `hatwisted consume --json` adds: where a message came from, which isn't where it goes.
-    broker: Any = None
-    queue: Any = None
-    offset: Any = None
-    messageId: Any = None
-    offsetId: Any = None
-    reconsumeTimes: Any = None
-    bornTimestamp: Any = None
-    storeTimestamp: Any = None
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def parse_line(line: bytes) -> Line:
+    """A message from a line. Where it came from isn't where it goes: such fields are left out. Raises ValueError
+    for names that nothing of ours writes, which may be misspelt."""
+    given = _decode_object(line)
+    if "bodyBase64" in given:
+        given["body64"] = given.pop("bodyBase64")
+    if given.get("body64") and given.get("compression"):
+        # `log dump` shows such a body as it is stored.
+        stored = base64.b64decode(given["body64"], validate=True)
+        given["body64"] = base64.b64encode(decompress(stored, int(given.get("sysFlag", 0)))).decode()
+    for name in given.keys() & ORIGIN:
+        del given[name]
+    if given.get("body64") is not None:
+        given.pop("body", None)
+    return msgspec.convert({name: value for name, value in given.items() if value is not None}, Line)
 
 
 @click.command("produce")
@@ -66,9 +76,10 @@ _decode = msgspec.json.Decoder(Line).decode
     "--json", "as_json", is_flag=True, help="One JSON object per stored message on standard output."
 )
 def produce(**options: Any) -> None:
-    """Send each line of standard input as a message to TOPIC; with --ndjson, "-" means each line's own topic.
+    """Send lines of standard input as messages to a topic.
 
-    Lines printed by `hatwisted consume --json` are accepted as they are.
+    With --ndjson each line is a JSON object, and "-" as TOPIC means each line's own. What `hatwisted consume
+    --json`, `hatwisted log dump --json` and `hatwisted pipeline export` write is accepted as it is.
 
     Exit codes: 0 all stored; 1 some weren't, or were stored but not flushed or replicated in time (they are listed
     on standard error); 2 usage error or no cluster; 130 interrupted.
@@ -135,7 +146,7 @@ class _Sending:
 
     def _message(self, line: bytes) -> Message:
         options = self._options
-        given = _decode(line) if options["ndjson"] else None
+        given = parse_line(line) if options["ndjson"] else None
         if given is None:
             body, given = line, Line()
         else:
@@ -167,7 +178,7 @@ class _Sending:
         self._progress.update(self._task, description=f"{self.sent} stored")
 
     def _failure(self, failure: Any, number: int) -> None:
-        if not failure.checkClientError:
+        if failure.check(ClientError) is None:
             failure.printTraceback()
         self._fail(f"line {number}: {failure.getErrorMessage()}")
 
@@ -189,12 +200,12 @@ class _Sending:
 def _result(result: SendResult) -> dict[str, object]:
     return {
         "status": result.status.name,
-        "messageId": result.message_id,
-        "offsetId": result.offset_id,
         "topic": result.queue.topic,
         "broker": result.queue.broker_name,
-        "queue": result.queue.queue_id,
-        "offset": result.queue_offset,
+        "queueId": result.queue.queue_id,
+        "queueOffset": result.queue_offset,
+        "messageId": result.message_id,
+        "offsetMessageId": result.offset_id,
     }
 
 

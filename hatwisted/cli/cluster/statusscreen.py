@@ -20,6 +20,8 @@ from hatwisted.wire.quantities import size_text
 
 MOST_GROUPS: Final = 5
 """Consumer groups on the screen; `--json` has all."""
+LINKED: Final = "transfer"
+"""State of a link that needs no word."""
 GOOD, BAD, FAINT = "green", "bold red", "dim"
 
 
@@ -94,7 +96,7 @@ def _figures(view: View, broker: BrokerFigures) -> str:
         None if broker.disk_used is None else f"disk {broker.disk_used:.0%}",
         f"unflushed {size_text(broker.flush_lag)}" if broker.flush_lag else None,
         f"undispatched {size_text(broker.dispatch_lag)}" if broker.dispatch_lag else None,
-        None if broker.state is None else f"link: {broker.state}",
+        f"link: {broker.state}" if broker.state not in (None, LINKED) else None,
         _heard(broker),
     ]
     return "  ".join(printable(each) for each in parts if each)

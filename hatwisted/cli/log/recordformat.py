@@ -11,8 +11,7 @@ import base64
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-import msgspec
-
+from hatwisted.cli.messagejson import MessageFields, message_line
 from hatwisted.wire import layout
 from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
@@ -82,31 +81,36 @@ def _line_body(record: Record, form: BodyForm) -> str:
 
 
 def as_json(record: Record, form: BodyForm) -> bytes:
-    """One JSON object without line end; names as RocketMQ's tools use them."""
-    fields: dict[str, Any] = {
-        "physicalOffset": record.physical_offset,
-        "size": record.total_size,
+    """One JSON object without line end, as every command of ours writes a message, with what the log says
+    besides."""
+    properties = record.properties
+    place = encode_message_id(record.store_host, record.physical_offset)
+    fields: MessageFields = {
         "topic": record.topic,
         "queueId": record.queue_id,
         "queueOffset": record.queue_offset,
-        "msgId": encode_message_id(record.store_host, record.physical_offset),
-        "storeTimestamp": record.store_timestamp,
-        "storeHost": str(record.store_host),
+        "messageId": properties.get(layout.PROPERTY_UNIQ_KEY, place),
+        "offsetMessageId": place,
+        "keys": properties.get(layout.PROPERTY_KEYS, "").split(),
+        "tags": properties.get(layout.PROPERTY_TAGS, ""),
+        "properties": properties,
+        "reconsumeTimes": record.reconsume_times,
         "bornTimestamp": record.born_timestamp,
+        "storeTimestamp": record.store_timestamp,
+    }
+    more: dict[str, Any] = {
+        "physicalOffset": record.physical_offset,
+        "size": record.total_size,
+        "storeHost": str(record.store_host),
         "bornHost": str(record.born_host),
         "flag": record.flag,
         "sysFlag": record.sys_flag,
-        "reconsumeTimes": record.reconsume_times,
         "preparedTransactionOffset": record.prepared_transaction_offset,
         "bodyCRC": record.body_crc,
-        "properties": record.properties,
         "bodySize": len(record.body),
     }
     if (packed := compression(record)) is not None:
-        fields["compression"] = packed
+        more["compression"] = packed
     text = body_text(record) if form == "text" else None
-    if text is not None:
-        fields["body"] = text
-    elif form != "none":
-        fields["bodyBase64"] = base64.b64encode(record.body).decode()
-    return msgspec.json.encode(fields)
+    body = {"body": text} if text is not None else {"body64": base64.b64encode(record.body).decode()}
+    return message_line(fields, {} if form == "none" else body, **more)

@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from pathlib import Path
 from typing import Any
 
 import click
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
-from hatwisted.cli.optiongroup import option_group
-from hatwisted.cli.optionvalues import Instant, Size, StorePath
+from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
+from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
+from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
+from hatwisted.cli.pipeline.sparkrun import (
+    JobBar,
+    chose_spark,
+    job,
+    key_values,
+    master_option,
+    print_result,
+    session,
+)
+from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
-
-
-selection_options = option_group(
-    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
-    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
-)
-"""--topic, --since, --until."""
-
-
-source_options = option_group(
-    click.option(
-        "-n",
-        "--namesrv",
-        metavar="HOST:PORT[;...]",
-        help="Read from this cluster instead of from STOREs.",
-    ),
-    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
-    click.option(
-        "--option",
-        "source",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (accessKey, tls, mode, ...).",
-    ),
-)
-"""--namesrv, --pattern, --option: messages over the network instead of from stores."""
-
-
-def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The stores, or the topics of a cluster, as the jobs take them.
-
-    - stores: folders
-    - topics: of the cluster
-    - options: those of `source_options`
-    """
-    from hatwisted.pipeline.jobs.land import landingsources
-
-    if bool(stores) == (options["namesrv"] is not None):
-        raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
-    if stores:
-        return landingsources.Stores(list(stores), options["source"])
-    if not topics and options["pattern"] is None:
-        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
-    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
-
-
-def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """STORE...: folders."""
-    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)
 
 
 @click.group()
@@ -76,8 +37,8 @@ def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
     A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 problems
-    found; 2 not done; 130 interrupted.
+    Spark, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
+    0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
 
@@ -101,6 +62,13 @@ def pipeline() -> None:
 @click.option("--columns", help="Columns to land, separated by commas; all by default.")
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="What lands: Spark, or this process alone; auto: Spark for more than a GiB, or what only it can do.",
+)
 @master_option
 @json_option
 @job
@@ -109,24 +77,25 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 
     The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
     """
-    from hatwisted.pipeline.jobs.land import landing
+    from hatwisted.pipeline.jobs.land import landing, landoptions
 
-    how = landing.LandOptions(
+    how = landoptions.LandOptions(
+        engine=options["engine"],
         mode="continuous" if follow else "once",
         every=options["every"],
         checkpoint=options["checkpoint"],
         columns=options["columns"].split(",") if options["columns"] else None,
-        max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
-        compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
+        max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
+        compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
     )
-    with JobBar("land") as bar:
-        result = landing.land(
-            read_from(stores, options["topics"], options),
-            table,
-            how,
-            spark=session(options["master"], options["conf"]),
-            progress=bar,
-        )
+    checks.check_stores(stores, how.columns)
+    source = read_from(stores, options["topics"], options)
+    engine = (
+        "spark" if how.engine == "auto" and chose_spark(options) else landing.engine_for(source, table, how)
+    )
+    spark = session(options["master"], options["conf"]) if engine == "spark" else None
+    with JobBar("land", ": reading the table" if spark is None else ": starting Spark") as bar:
+        result = landing.land(source, table, how, spark=spark, progress=bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
     if result.stopped and not follow:
@@ -167,6 +136,7 @@ def audit(
 
     if len(stores) + len(tables) < 2:
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
+    checks.check_stores(stores)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
@@ -219,6 +189,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     }
     if options["delay_levels"] is not None:
         layout["delay_levels"] = options["delay_levels"]
+    checks.check_reindex(store, target or store, options["replace"], indexing.Layout(**layout).folders)
     with JobBar("reindex") as bar:
         result = indexing.reindex(
             session(options["master"], options["conf"]),
@@ -265,6 +236,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
 
+    checks.check_report(stores, slaves)
     with JobBar("report") as bar:
         result = reporting.report(
             stores,
@@ -308,6 +280,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
+    columns = options["columns"].split(",") if options["columns"] else None
+    checks.check_export(stores, out, columns, overwrite=options["overwrite"])
     with JobBar("export") as bar:
         result = exporting.export(
             exporting.Source.stores(stores, options["source"])
@@ -316,7 +290,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             out,
             exporting.ExportOptions(
                 form=options["form"],
-                columns=options["columns"].split(",") if options["columns"] else None,
+                columns=columns,
                 selection=Selection(options["topics"], options["since"], options["until"]),
                 overwrite=options["overwrite"],
             ),
@@ -355,8 +329,9 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     multiple=True,
     metavar="KEY=VALUE",
     callback=key_values,
-    help="An option of the connection, as for the source rocketmq (accessKey, secretKey, tls, retries, ...).",
+    help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
+@credentials_option
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
@@ -386,7 +361,8 @@ def _settings(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.clientcore.address import split_addresses
 
     if not given:
-        return ClusterSettings(name_servers=split_addresses(namesrv))
+        account = find_credentials(os.environ, Path.home())
+        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.kernel import usual_records
 from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
 from hatwisted.logcodec.queueentry import ENTRY
@@ -132,9 +133,10 @@ class Dispatcher:
     def _step(self) -> None:
         if self._unindexed is not None and not self._index_columns(*self._unindexed):
             return
-        chunk, positions, end = self._next_records()
-        if not chunk:
+        chunk = self._read(CHUNK)
+        if not chunk or self._dispatch_usual(chunk):
             return
+        chunk, positions, end = self._next_records(chunk)
         base = self.reput_offset
         if len(positions) <= FEW:
             entries, end = decode_few(chunk, base, positions, end, self._delay_levels)
@@ -149,9 +151,11 @@ class Dispatcher:
         if done:
             self.reput_offset = self._next_offset
 
-    def _next_records(self) -> tuple[bytes, list[int], ScanEnd]:
-        """The next bytes of the log and the walk over them; b"" if there is nothing new."""
-        chunk = self._read(CHUNK)
+    def _next_records(self, chunk: bytes) -> tuple[bytes, list[int], ScanEnd]:
+        """The next bytes of the log and the walk over them.
+
+        chunk: what has been read of them; more is read where it's less than one record.
+        """
         positions, end = walk(chunk, 0, MAX_RECORDS)
         if not positions and end.stop is Stop.NEED_DATA and end.size > len(chunk) == CHUNK:
             chunk = self._read(end.size)
@@ -209,6 +213,37 @@ class Dispatcher:
         """Stop at bytes that are no record, once everything before them is dispatched."""
         if first:
             raise NoRecord(offset, reason)
+
+    # -- usual records, compiled -----------------------------------------------------------------------------
+
+    def _dispatch_usual(self, chunk: bytes) -> bool:
+        """Dispatch the usual records that the chunk begins with. False if there are none, or queues or index may
+        know some of what follows: then the ordinary ways have to look at each record."""
+        base, index = self.reput_offset, self._index
+        if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
+            return False
+        found = usual_records(chunk, base, index is not None)
+        if found is None:
+            return False
+        self._next_offset = base + found.size
+        self.records_total += found.records
+        self.dispatched_timestamp = found.stored
+        for topic, queue_id, first, physical, run in found.runs:
+            queue = self._queues.find(topic, queue_id)
+            if queue is not None and queue.gather(first, run, physical):
+                self._arrival(topic, queue_id, queue.max_offset)
+            else:
+                self._append(topic, queue_id, first, run, physical)
+        self.logics_timestamp = max(self.logics_timestamp, found.queued)
+        if found.hashes:
+            hashes, physical_offsets = (
+                np.frombuffer(found.hashes, np.int32),
+                np.frombuffer(found.physical, np.int64),
+            )
+            self._index_columns(hashes, physical_offsets, np.frombuffer(found.timestamps, np.int64))
+        else:
+            self.reput_offset = self._next_offset
+        return True
 
     # -- record by record ------------------------------------------------------------------------------------
 

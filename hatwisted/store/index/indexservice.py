@@ -94,6 +94,8 @@ class IndexService:
         """Oldest first."""
         self.checkpoint_timestamp = 0
         """Last store timestamp (ms) of the newest full file that is on disk, for the checkpoint."""
+        self.filled = -1
+        """Physical offset of that file's last record; -1 without one."""
 
     # -- what is there ---------------------------------------------------------------------------------------
 
@@ -121,12 +123,16 @@ class IndexService:
                 )
             self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
 
-    def repair(self, trusted_timestamp: int) -> None:
-        """After an unclean exit: check and link again every file not known to be on disk as a whole, that is,
-        whose last item is younger than `trusted_timestamp` (ms, the checkpoint's). What doesn't hold is cut,
-        to be dispatched again."""
+    def repair(self, trusted_timestamp: int, filled: int | None = None) -> None:
+        """After an unclean exit: check and link again every file not known to be on disk as a whole. What doesn't
+        hold is cut, to be dispatched again.
+
+        - trusted_timestamp: ms, of the last item that is known to be, by the checkpoint
+        - filled: physical offset of its record, which counts instead; None: not known
+        """
         for position, file in enumerate(self.files):
-            if file.end_timestamp <= trusted_timestamp and file.room == 0:
+            timely = file.end_timestamp <= trusted_timestamp
+            if file.room == 0 and (timely if filled is None else file.end_physical <= filled):
                 continue
             sound, found = file.sound_count(), file.count
             with _room_for(file):
@@ -309,7 +315,7 @@ class IndexService:
     def datasync(self) -> None:
         """As `flush`, here and now. Blocks, may run in another thread."""
         for file in list(self.files):
-            full, timestamp = not file.room, file.end_timestamp
+            full, timestamp, physical = not file.room, file.end_timestamp, file.end_physical
             if file.dirty:
                 try:
                     file.datasync()
@@ -318,6 +324,7 @@ class IndexService:
                     raise
             if full:
                 self.checkpoint_timestamp = max(self.checkpoint_timestamp, timestamp)
+                self.filled = max(self.filled, physical)
         if self._names_changed:
             self._names_changed = False
             self._fs.sync_folder(self._directory)

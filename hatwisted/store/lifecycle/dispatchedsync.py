@@ -46,20 +46,26 @@ class DispatchedSync:
             return self.under_way
         queued = self._dispatcher.logics_timestamp
         dispatched = self._dispatcher.dispatched_timestamp
+        reached = self._dispatcher.reput_offset
         done = cast("Deferred[bool]", self._writer.write_all())
         done.addCallback(lambda _: self._worker.run(self._queues.datasync))
         if self._index is not None:
             index = self._index
             done.addCallback(lambda _: index.flush())
-        done.addCallback(lambda _: self._note(queued, dispatched))
+        done.addCallback(lambda _: self._note(queued, dispatched, reached))
         done.addCallbacks(lambda _: True, self._failed).addBoth(self._ended)
         self.under_way = None if done.called and not done.paused else done
         return done
 
-    def _note(self, queued: int, dispatched: int) -> object:
-        """Both are durable: say so. The times (ms) are those of the last message in a queue, and dispatched."""
+    def _note(self, queued: int, dispatched: int, reached: int) -> object:
+        """Both are durable: say so.
+
+        - queued, dispatched: store times (ms) of the last message in a queue, and dispatched
+        - reached: log offset up to which all were
+        """
         checkpoint, log = self._checkpoint, self._commit_log
         checkpoint.advance(logics=queued)
+        checkpoint.queued = reached
         if log.last_store_timestamp == 0:
             # Nothing was put here, so the log's newest time is known from dispatch only (a slave).
             checkpoint.advance(
@@ -67,6 +73,7 @@ class DispatchedSync:
             )
         if self._index is not None:
             checkpoint.advance(index=self._index.checkpoint_timestamp)
+            checkpoint.filled = self._index.filled
         return self._worker.run(checkpoint.flush)
 
     def _failed(self, failure: Failure) -> bool:

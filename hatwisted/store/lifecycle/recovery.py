@@ -198,7 +198,8 @@ class _Recovery:
         self._options = options
         self._keep_aside = keep_aside
         self._progress = progress
-        self._unsynced = UnsyncedPages(self._files, options.flushed, self._checkpoint.synced_until)
+        flushed = self._checkpoint.flushed if options.flushed is None else options.flushed
+        self._unsynced = UnsyncedPages(self._files, flushed, self._checkpoint.synced_until)
         self._goes_on = options.unclean and options.same_boot
         """Only the process was killed: what it wrote can be read."""
         self._tail = TailCut(self._files)
@@ -213,13 +214,10 @@ class _Recovery:
         starts = self._files.starts
         if not self.report.unclean:
             return starts[-SCANNED_FILES:][0]
-        checkpoint = self._checkpoint
-        trusted = (
-            checkpoint.min_timestamp_with_index if self._options.index_safe else checkpoint.min_timestamp
-        )
+        covers, index_safe = self._checkpoint.covers, self._options.index_safe
         for start in reversed(starts):
             stored = self._first_timestamp(start)
-            if stored is not None and 0 < stored <= trusted:
+            if stored is not None and covers(start, stored, with_index=index_safe):
                 return start
         return starts[0]
 
@@ -320,7 +318,7 @@ class _Recovery:
         self._queues.truncate(end, believed=self.believed)
         if self._index is not None:
             if report.unclean:
-                self._index.repair(self._checkpoint.index_timestamp)
+                self._index.repair(self._checkpoint.index_timestamp, self._checkpoint.filled)
             report.index_items_cut = self._index.truncate(end)
             if self.believed is not None:
                 self._index.truncate(min(self.believed, end))
@@ -355,6 +353,9 @@ class _Recovery:
         uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on; rebuilding them", start=uncovered)
+            # An entry that isn't one is no end yet: what follows it is taken for complete, and it for known.
+            self._queues.recover(uncovered)
+            self._derived_cut = True
             needed.append(uncovered)
         if self._index is not None:
             needed.append(self._indexed_end(self._index))

@@ -3,7 +3,8 @@
 When a sync fails, the kernel takes the pages for clean. It shows them to the next process as it did to the last,
 and leaves them out of the next sync, which then says that they are on the disk. So after an unclean exit what
 isn't known to have been synced is written again, the same bytes. If the system has gone on since, the last sync
-has left a note of how far it came (`flushedmark`); otherwise the checkpoint says it.
+has left a note of how far it came (`flushedmark`); otherwise the checkpoint says it, as an offset, or, written by
+RocketMQ, as a time.
 
 Rejected: a mark that a failed sync leaves. It would be made on a disk that has just failed, and never by a process
 that was killed while the sync hung.
@@ -27,8 +28,7 @@ class UnsyncedPages:
     """Of one log.
 
     - files: of the log
-    - flushed: log offset up to which it was synced by the process before, if the same system has run since; None:
-      not known
+    - flushed: log offset up to which it's known to have been synced; None: not known
     - synced_until: store time (ms) of the last record known to be on disk, 0: none is; None: not known. It counts
       where `flushed` isn't known
     """

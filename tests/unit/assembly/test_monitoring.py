@@ -87,7 +87,7 @@ class MonitoredTests(SynchronousTestCase):
         self.nodes.pass_time(10)
         shown = self.figures()
         self.assertEqual(shown("hatwisted_ha_link_lag_bytes"), self.nodes_log(MASTER).max_offset - end)
-        self.assertTrue(10 <= shown("hatwisted_ha_link_lag_seconds") <= 15)
+        self.assertTrue(9 <= shown("hatwisted_ha_link_lag_seconds") <= 15)
 
     def nodes_log(self, host: str) -> Any:
         (node,) = [each for each in self.services[host] if hasattr(each, "parts")]

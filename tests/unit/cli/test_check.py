@@ -215,7 +215,7 @@ class UsageTests(SynchronousTestCase):
 
     def test_unknown_position(self) -> None:
         store = golden_copy(self.mktemp())
-        self.assertRefused(run("dump", store, "--from", "yesterday"), "neither an offset")
+        self.assertRefused(run("dump", store, "--from", "someday"), "neither an offset")
         self.assertRefused(run("index", store, "--delay-levels", "1x"), "delay level '1x'")
 
     def test_unreadable_file(self) -> None:

@@ -109,6 +109,62 @@ class TestCommands(TestCase):
         self.assertEqual(short.out, b"")
 
     @asynchronous
+    async def test_looking_without_a_group_takes_nothing_from_anybody(self):
+        await self.run_command("produce", "Seen", given=b"a\nb\n")
+        for words in ((), ("--peek",), ("--from", "1h")):
+            begin = () if "--from" in words else ("--from", "first")
+            got = await self.run_command("consume", "Seen", *words, *begin, "-c", "2")
+            self.assertEqual(sorted(got.out.splitlines()), [b"a", b"b"])
+        tables = self.rig.brokers["broker-a"].parts.tables
+        self.assertEqual(tables.offsets.queues("TOOLS_CONSUMER", "Seen"), {})
+        await self.run_command("consume", "Seen", "--peek", "-g", "g", code=2)
+
+    @asynchronous
+    async def test_a_reset_shows_where_queues_would_go_and_asks(self):
+        await self.run_command("produce", "Moved", given=b"a\nb\n")
+        await self.run_command("consume", "Moved", "-g", "movers", "--from", "first", "-c", "2")
+        typo = await self.run_command("group", "reset", "mover", "Moved", "first", code=2)
+        self.assertIn("group mover: no broker knows it", typo.err)
+        asked = []
+
+        def confirm(text, **_):
+            asked.append(text)
+            raise click.Abort
+
+        self.patch(click, "confirm", confirm)
+        with self.assertRaises(click.Abort):
+            await self.run_command("group", "reset", "movers", "Moved", "first")
+        self.assertEqual(asked, ["Move group movers (0 members connected) in topic Moved?"])
+        plan = await self.rig.new_cluster().admin().reset_plan("movers", "Moved", 0)
+        self.assertEqual(sum(old - new for old, new in plan.values() if old is not None), 2)
+        standings = await self.rig.new_cluster().admin().progress("movers")
+        self.assertEqual(sum(each.consumed for each in standings if each.queue.topic == "Moved"), 2)
+
+    @asynchronous
+    async def test_an_expression_where_none_is_allowed_says_what_to_set(self):
+        await self.run_command("produce", "Sql", given=b"a\n")
+        refused = await self.run_command(
+            "consume", "Sql", "--sql", "a = 1", "--from", "first", "-c", "1", "--idle", "5", code=2
+        )
+        self.assertIn("enablePropertyFilter=true", refused.err)
+
+    @asynchronous
+    async def test_a_slave_that_does_not_copy_is_a_problem(self):
+        await self.rig.add_broker("slave", "broker-a", role="SLAVE")
+        await self.run_command("produce", "Well", given=b"a\n")
+        slave = self.rig.brokers["slave"]
+        await self.rig.until(lambda: slave.parts.store.log.max_offset == self.master_end())
+        master, copy = (await self.run_command("cluster", "list", "--json")).lines[0]
+        self.assertEqual((master["role"], copy["role"]), ("master", "slave"))
+        self.assertEqual((copy["state"], copy["lag"]), ("copying", 0))
+        self.assertEqual([type(master[name]) for name in ("id", "putTps", "logEnd")], [int, float, int])
+        for line in (await self.run_command("cluster", "list")).out.decode().splitlines():
+            self.assertLessEqual(len(line.rstrip()), 80)
+        await slave.services.ha_client.stopService()
+        bad = await self.run_command("cluster", "list", code=1)
+        self.assertIn("broker-a 1: its link to the master is stopped", bad.err)
+
+    @asynchronous
     async def test_one_key_in_and_in_order_out(self):
         given = b"".join(b"%d\n" % number for number in range(100))
         await self.run_command("produce", "Order", "--order-key", "k", given=given)
@@ -157,7 +213,7 @@ class TestCommands(TestCase):
             await producer.send(Message(topic="Int", body=b"%d" % number))
         outcome = Outcome()
         running = Deferred.fromCoroutine(
-            self.run_command("consume", "Int", "--from", "first", outcome=outcome)
+            self.run_command("consume", "Int", "-g", "hatwisted-cli", "--from", "first", outcome=outcome)
         )
         await self.rig.until(lambda: outcome.out.count(b"\n") == 5)
         outcome.interrupt.request()
@@ -181,6 +237,7 @@ class TestCommands(TestCase):
             ("group", "show", "Nowhere"),
             ("group", "delete", "Nowhere", "--yes"),
             ("group", "reset", "some-group", "Nowhere", "first"),
+            ("group", "reset", "some-group", "Nowhere", "first", "--yes"),
         ):
             outcome = await self.run_command(*arguments, code=2)
             self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
@@ -196,7 +253,7 @@ class TestCommands(TestCase):
         blocked = await self.run_command("consume", "Kept", "--broadcast", "/dev/null/offsets", code=2)
         self.assertIn("/dev/null/offsets", blocked.err)
         outcome = Outcome()
-        words = ("consume", "Kept", "--from", "first")
+        words = ("consume", "Kept", "-g", "kept", "--from", "first")
         running = Deferred.fromCoroutine(self.run_command(*words, code=1, outcome=outcome))
         await self.rig.until(lambda: outcome.out)
         await self.rig.stop_broker("broker-a")
@@ -221,9 +278,59 @@ class TestCommands(TestCase):
         shown = (await self.run_command("group", "show", "lookers", "--json")).lines[0]
         self.assertEqual(sum(queue["lag"] for queue in shown["queues"] if queue["topic"] == "Look"), 1)
         self.assertIn(b"lookers", (await self.run_command("group", "list")).out)
-        await self.run_command("group", "reset", "lookers", "Look", "first")
+        await self.run_command("group", "reset", "lookers", "Look", "first", "--yes")
         again = await self.run_command("consume", "Look", "-g", "lookers", "-c", "2")
         self.assertEqual(sorted(again.out.splitlines()), [b"a", b"b"])
+
+    @asynchronous
+    async def test_single_messages_are_found_by_id_and_place(self):
+        lines = "".join(json.dumps({"body": f"m{n}", "keys": [f"k{n}"]}) + "\n" for n in range(3))
+        given = ("produce", "Single", "--ndjson", "--json", "--order-key", "k")
+        sent = (await self.run_command(*given, given=lines.encode())).lines
+        second = next(each for each in sent if each["queueOffset"] == 1)
+        place = f"Single/{second['queueId']}/1"
+        for what in (second["offsetMessageId"], place):
+            (found,) = (await self.run_command("msg", "get", what, "--json")).lines
+            self.assertEqual(found["messageId"], second["messageId"])
+            self.assertEqual((found["body"], found["keys"]), ("m1", ["k1"]))
+        shown = (await self.run_command("msg", "get", place)).out.decode()
+        self.assertIn(second["messageId"], shown)
+        self.assertTrue(shown.endswith("\n\nm1\n"), shown)
+        gone = await self.run_command("msg", "get", "Single/0/99", code=1)
+        self.assertIn("no message Single/0/99", gone.err)
+        await self.run_command("msg", "get", "k1", "-t", "Single", code=1)  # this rig's brokers have no index
+        await self.run_command("msg", "get", "nonsense", code=2)
+        await self.run_command("msg", "get", "Nowhere/0/0", code=2)
+
+    @asynchronous
+    async def test_a_brokers_settings_and_figures(self):
+        one = (await self.run_command("broker", "config", "get", "broker-a", "fileReserved*", "--json")).lines
+        self.assertEqual(one, [{"fileReservedTime": "72"}])
+        await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=48")
+        got = await self.run_command("broker", "config", "get", "broker-a", "fileReservedTime")
+        self.assertIn(b"48", got.out)
+        wrong = await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=soon", code=2)
+        self.assertIn("fileReservedTime", wrong.err)
+        await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime", code=2)
+        await self.run_command("broker", "config", "get", "broker-a", "noSuchKey", code=2)
+        self.assertIn("known: broker-a", (await self.run_command("broker", "stats", "nobody", code=2)).err)
+        figures = (await self.run_command("broker", "stats", "broker-a", "commitLog*", "--json")).lines[0]
+        self.assertIn("commitLogMaxOffset", figures)
+
+    @asynchronous
+    async def test_a_group_that_is_not_written_to(self):
+        await self.run_command("produce", "Routed", given=b"a\n")
+
+        async def perm():
+            return (await self.run_command("topic", "route", "Routed", "--json")).lines[0][0]["perm"]
+
+        self.assertEqual(await perm(), 6)
+        await self.run_command("broker", "writable", "broker-a", "off")
+        self.assertEqual(await perm(), 4)
+        await self.run_command("broker", "writable", "broker-a", "on")
+        self.assertEqual(await perm(), 6)
+        self.assertIn(b"broker-a", (await self.run_command("topic", "route", "Routed")).out)
+        await self.run_command("broker", "writable", "nobody", "off", code=2)
 
     @asynchronous
     async def test_while_a_master_is_gone_its_slave_is_asked(self):

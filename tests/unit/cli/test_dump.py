@@ -41,7 +41,7 @@ class DumpTests(SynchronousTestCase):
         (record,) = shown("--from", 227, "--limit", 1)
         self.assertEqual(record["physicalOffset"], 227)
         self.assertEqual((record["topic"], record["queueId"], record["queueOffset"]), ("TopicB", 1, 0))
-        self.assertEqual(record["msgId"], "7F00000100002A9F00000000000000E3")
+        self.assertEqual(record["offsetMessageId"], "7F00000100002A9F00000000000000E3")
         self.assertEqual((record["bornHost"], record["storeHost"]), ("127.0.0.1:52088", "127.0.0.1:10911"))
         self.assertEqual((record["body"], record["bodySize"], record["bodyCRC"]), ("\0", 1, 0x5202EF8D))
         self.assertEqual(record["properties"]["KEYS"], "key1 alt1")
@@ -92,7 +92,7 @@ class DumpTests(SynchronousTestCase):
 
     def test_bodies_as_base64_or_not_at_all(self) -> None:
         (record,) = shown("--from", 438, "--limit", 1, "--body", "base64")
-        self.assertEqual(base64.b64decode(record["bodyBase64"]).decode(), "Grüße 世界 🚀")
+        self.assertEqual(base64.b64decode(record["body64"]).decode(), "Grüße 世界 🚀")
         (record,) = shown("--from", 438, "--limit", 1, "--body", "none")
         self.assertFalse({"body", "bodyBase64"} & record.keys())
         self.assertNotIn("body=", run("dump", MASTER, "--limit", 1, "--body", "none").stdout)
@@ -138,7 +138,7 @@ class FormatTests(SynchronousTestCase):
         ):
             record = make_record("T", body, sys_flag=flag)
             self.assertIsNone(body_text(record))
-            self.assertEqual(base64.b64decode(json.loads(as_json(record, "text"))["bodyBase64"]), body)
+            self.assertEqual(base64.b64decode(json.loads(as_json(record, "text"))["body64"]), body)
             self.assertIn("body=base64:", as_line(record, "text"))
 
     def test_compressed_body_is_inflated_within_bounds(self) -> None:

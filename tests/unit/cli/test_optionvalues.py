@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.group import _timestamp
 from hatwisted.cli.log.loggroup import Position
@@ -50,8 +51,38 @@ class TimeTests(SynchronousTestCase):
         self.assertEqual(milliseconds(iso_time(NOON + 7)), NOON + 7)
 
     def test_what_is_no_time_is_named(self) -> None:
-        with self.assertRaisesRegex(ValueError, r"'noon' isn't a time like 2026-11-21T00:33:12 \(UTC\)"):
-            parse_time("noon")
+        for text in ("noon", "-2", "2 fortnights", ""):
+            with self.assertRaisesRegex(ValueError, rf"'{text}' isn't a time like .* \(UTC\), 2h \(ago\)"):
+                parse_time(text)
+        self.assertRaises(ValueError, parse_time, "99999999999w")
+
+    def test_words_and_spans_before_now(self) -> None:
+        def now() -> datetime:
+            return datetime(2026, 11, 21, 12, 30, 5, tzinfo=UTC)
+
+        for text, meant in (
+            ("now", "2026-11-21T12:30:05"),
+            ("today", "2026-11-21T00:00"),
+            ("yesterday", "2026-11-20T00:00"),
+            ("-2h", "2026-11-21T10:30:05"),
+            ("2h", "2026-11-21T10:30:05"),
+            ("90s ago", "2026-11-21T12:28:35"),
+            ("3d", "2026-11-18T12:30:05"),
+        ):
+            self.assertEqual(parse_time(text, now), parse_time(meant), text)
+
+
+class NameServersTests(SynchronousTestCase):
+    def test_a_port_left_out_is_a_name_servers(self) -> None:
+        for given, meant in (
+            ("host", "host:9876"),
+            ("10.0.0.1", "10.0.0.1:9876"),
+            ("host:1", "host:1"),
+            ("a; b:2,c", "a:9876;b:2;c:9876"),
+            ("[::1]", "[::1]:9876"),
+            ("[fd00::1]:3", "[fd00::1]:3"),
+        ):
+            self.assertEqual(NameServers().convert(given, None, None), meant)
 
 
 class SizeTests(SynchronousTestCase):

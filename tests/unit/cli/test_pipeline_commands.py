@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import os
 import sys
+from pathlib import Path
 from unittest import mock
 
 import click
@@ -13,15 +16,18 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
+from hatwisted.pipeline.spark import sparksession
 from tests.support.clistores import run_pipeline
 from tests.support.golden import GOLDEN
 
 
 class TestPipelineCommands(SynchronousTestCase):
     def test_without_the_extra_one_line_says_how_to_get_it(self):
+        # Its library can be loaded once in a process.
+        importlib.import_module("deltalake")
         store = GOLDEN / "master"
         commands = {
-            "land": (store, "table"),
+            "land": ("--engine", "spark", store, "table"),
             "audit": (store, GOLDEN / "slave"),
             "report": (store,),
             "export": (store, "-o", "out.csv"),
@@ -41,17 +47,38 @@ class TestPipelineCommands(SynchronousTestCase):
         for arguments, said in (
             (("audit", store), "at least two"),
             (("report", "/nowhere"), "does not exist"),
-            (("report", store, "--since", "yesterday"), "isn't a time"),
+            (("report", store, "--since", "someday"), "isn't a time"),
             (("report", store, "--conf", "spark"), "KEY=VALUE"),
             (("land", store), "either STOREs, or -n"),
             (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
             (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
-            (("import", store, "-n", "nowhere"), "isn't host:port"),
+            (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
             result = run_pipeline(*arguments)
             self.assertEqual(result.exit_code, 2, arguments)
+            self.assertIn(said, result.output)
+
+    def test_what_can_be_refused_before_spark_starts_is(self):
+        master = str(GOLDEN / "master")
+        nothing, taken = self.mktemp(), self.mktemp()
+        os.mkdir(nothing)
+        Path(taken).write_text("")
+        self.patch(sparksession, "spark_session", lambda *_, **__: self.fail("Spark was started"))
+        for arguments, said in (
+            (("land", nothing, "t"), "commitlog"),
+            (("land", master, "t", "--columns", "topik"), "did you mean topic?"),
+            (("audit", master, nothing), "commitlog"),
+            (("reindex", nothing, "-o", "o"), "commitlog"),
+            (("reindex", master), "exists; give another folder"),
+            (("report", master, master), "two of them are logs of one broker"),
+            (("report", master, "--slave", nothing), "commitlog"),
+            (("export", master, "-o", taken), "already exists"),
+            (("export", master, "-o", "o", "--columns", "topik"), "did you mean topic?"),
+        ):
+            result = run_pipeline(*arguments)
+            self.assertEqual(result.exit_code, 2, (arguments, result.output))
             self.assertIn(said, result.output)
 
     def test_an_import_from_a_folder_that_has_no_messages(self):

@@ -53,6 +53,9 @@ NOT_IN_4_9_7 = {
     "metricsAddress",
     "metricsTopics",
     "metricsGroups",
+    "dashboardPort",
+    "dashboardAddress",
+    "dashboardPasswordFile",
     *(field.encode_name for field in fields(LinkTlsKeys) if field.encode_name.startswith("haTls")),
     # RocketMQ's -D properties.
     *(field.encode_name for field in fields(TlsClientKeys) if field.encode_name.startswith("tls.")),

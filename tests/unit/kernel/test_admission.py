@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,10 +16,11 @@ from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.put import Put
 from hatwisted.wire.batch import CorruptBatch
-from hatwisted.wire.remoting import RemotingCommand, SendCommand
+from hatwisted.wire.remoting import RemotingCommand, SendCommand, SignedSendCommand
 from hatwisted.wire.requestheader import SendHeader
+from hatwisted.wire.signedsend import SignedSendHeader
+from tests.support.kerneltwins import NOT_BUILT, compiled
 from tests.unit.broker.rig import BrokerRig
-from tests.unit.kernel.twins import NOT_BUILT, compiled
 
 PAIR = b"CLUSTER\x01DefaultCluster"
 KNOWN = {"T": 4, "Wide": 400}
@@ -69,6 +71,14 @@ def sent(header: SendHeader, code: int = 310, body: bytes = b"body") -> SendComm
     return SendCommand(code, 1, header=header, body=body)
 
 
+def signed(header: SendHeader, code: int = 310, body: bytes = b"body") -> SendCommand:
+    """The same where sends are signed."""
+    fields = {name: getattr(header, name) for name in SendHeader.__struct_fields__}
+    if not fields["batch"]:
+        del fields["batch"]
+    return SignedSendCommand(code, 1, header=SignedSendHeader(**fields, access_key="me"), body=body)
+
+
 class UsualPutTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
@@ -88,11 +98,13 @@ class UsualPutTests(SynchronousTestCase):
             return None
 
     @settings(max_examples=300)
-    @given(headers, st.sampled_from([310, 310, 320]), st.sampled_from([V4, V6]), st.binary(max_size=9))
+    @given(
+        headers, st.sampled_from([310, 310, 320]), st.sampled_from([V4, V6]), st.sampled_from([sent, signed])
+    )
     def test_a_put_that_is_made_is_admissions(
-        self, header: SendHeader, code: int, host: bytes, body: bytes
+        self, header: SendHeader, code: int, host: bytes, made: Callable[[SendHeader, int], SendCommand]
     ) -> None:
-        request, puts = sent(header, code, body), list[Put[Any]]()
+        request, puts = made(header, code), list[Put[Any]]()
         if self.usual.take([request], 0, KNOWN, host, puts):
             (put,) = puts
             judged = self.judged(request, host)
@@ -111,7 +123,8 @@ class UsualPutTests(SynchronousTestCase):
         ):
             puts: list[Put[Any]] = []
             request = sent(msgspec.structs.replace(header, properties=text))
-            self.assertEqual(self.usual.take((request, request), 0, KNOWN, V4, puts), 2, repr(text))
+            too = signed(msgspec.structs.replace(header, properties=text))
+            self.assertEqual(self.usual.take((request, too, request), 0, KNOWN, V4, puts), 3, repr(text))
 
     def test_what_has_to_be_judged_is_left(self) -> None:
         usual = SendHeader("g", "T", "TBW102", 4, 3, 0, 77, 0, "")

@@ -15,11 +15,12 @@ from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingReceiver,
     SendCommand,
+    SignedSendCommand,
     encode_command,
     encode_send_response,
     send_response_fields,
 )
-from tests.unit.kernel.twins import twins
+from tests.support.kerneltwins import twins
 
 HOST = "7F00000100002A9F"
 BORN = bytes(8)
@@ -35,7 +36,7 @@ def stored(request: RemotingCommand, offsets: list[int], queue_id: int = 1, queu
 
 @st.composite
 def settled(draw: st.DrawFn) -> Put:
-    kind = draw(st.sampled_from([SendCommand, RemotingCommand]))
+    kind = draw(st.sampled_from([SendCommand, SignedSendCommand, RemotingCommand]))
     flag = draw(st.sampled_from([0, 0, 0, FLAG_ONEWAY, 4]))
     request = kind(310, draw(int64), flag, binary=draw(st.sampled_from([False, False, False, True])))
     put = stored(

@@ -16,7 +16,7 @@ from hatwisted.wire.batch import MAX_ENTRIES, CorruptBatch, encode_batch
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
-from tests.unit.kernel.twins import NOT_BUILT, compiled, twins
+from tests.support.kerneltwins import NOT_BUILT, compiled, twins
 
 V4 = HostPort(b"\x7f\0\0\1", 10911).pack()
 V6 = HostPort(bytes(15) + b"\1", 10911).pack()

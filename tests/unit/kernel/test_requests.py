@@ -15,11 +15,9 @@ from hatwisted.wire.remoting import (
     MAX_FRAME,
     MAX_HEADER,
     RemotingCommand,
-    RemotingProtocolError,
-    RemotingReceiver,
     SendCommand,
 )
-from tests.unit.kernel.twins import NOT_BUILT, compiled
+from tests.support.kerneltwins import NOT_BUILT, compiled, received
 
 FIELDS = {
     "a": "group",
@@ -49,14 +47,6 @@ def frame(head: bytes, body: bytes = b"body") -> bytes:
 
 
 SEND = frame(header(FIELDS))
-
-
-def received(data: bytes, take: Any = None) -> tuple[list[RemotingCommand], int] | str:
-    receiver = RemotingReceiver(typed_sends=True, take_sends=take)
-    try:
-        return receiver.receive(data), receiver.buffered
-    except RemotingProtocolError as error:
-        return str(error)
 
 
 text = st.text(max_size=20) | st.text('ab\x01\x02"\\/\n\x7f', max_size=20)

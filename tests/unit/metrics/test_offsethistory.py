@@ -10,19 +10,19 @@ class OffsetHistoryTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.history = OffsetHistory()
 
-    def test_seconds_since_the_log_was_no_longer(self) -> None:
+    def test_seconds_since_the_log_is_longer(self) -> None:
         for second, end in enumerate((0, 100, 200, 300)):
             self.history.note(1000.0 + second, end)
         self.assertEqual(self.history.behind(300, 1003.5), 0.0)
-        self.assertEqual(self.history.behind(250, 1003.5), 1.5)
-        self.assertEqual(self.history.behind(0, 1003.5), 3.5)
+        self.assertEqual(self.history.behind(250, 1003.5), 0.5)
+        self.assertEqual(self.history.behind(0, 1003.5), 2.5)
 
     def test_a_pause_isnt_lag(self) -> None:
         """A log that was idle for an hour grows: who hasn't the new bytes yet is a second behind, not an hour."""
         for second in range(3600):
             self.history.note(float(second), 500)
         self.history.note(3600.0, 600)
-        self.assertEqual(self.history.behind(500, 3600.5), 1.5)
+        self.assertEqual(self.history.behind(500, 3600.5), 0.5)
 
     def test_who_is_further_behind_than_is_known_is_as_far_as_is_known(self) -> None:
         for second in range(3 * SAMPLES):
@@ -34,7 +34,7 @@ class OffsetHistoryTests(SynchronousTestCase):
         self.history.note(1.0, 10)
         self.assertEqual(self.history.behind(10, 5.0), 0.0)
         self.history.note(2.0, 20)
-        self.assertEqual(self.history.behind(10, 5.0), 4.0)
+        self.assertEqual(self.history.behind(10, 5.0), 3.0)
 
     def test_nothing_is_known_of_an_unseen_log(self) -> None:
         self.assertEqual(self.history.behind(0, 5.0), 0.0)

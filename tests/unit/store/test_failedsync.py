@@ -66,14 +66,14 @@ class FailedSyncTests(PowerLossCase):
     def test_B169_in_another_boot_what_no_checkpoint_covers_is_written_again(self) -> None:
         in_checkpoint, _ = self.synced_then_failed()
         writes = self.log_writes(same_boot=False)
-        self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.offset}"])
+        self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.end}"])
 
     def test_B169_without_a_readable_note_the_checkpoint_counts(self) -> None:
         in_checkpoint, _ = self.synced_then_failed()
         with closing(self.disk.open("/s/flushed")) as file:
             file.extend(3)
         writes = self.log_writes(same_boot=True)
-        self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.offset}"])
+        self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.end}"])
 
     def test_B169_a_note_that_cannot_be_written_is_removed_at_start(self) -> None:
         self.synced_then_failed()

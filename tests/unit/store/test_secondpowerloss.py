@@ -1,5 +1,7 @@
 """What recovery has cut stays cut when the power fails again before anything else was synced."""
 
+from itertools import product
+
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.store.log.put import Put
 from tests.unit.store.powerloss import PowerLossCase
@@ -72,6 +74,60 @@ class SecondPowerLossTests(PowerLossCase):
                 self.lose_power(kept=kept, seed=seed)
                 self.start(**small)
                 self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+
+    def test_B166_entries_are_not_believed_for_times_of_a_clock_that_was_ahead(self) -> None:
+        """What was put under it counted as later than all that came after its correction."""
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_items": 10,
+        }
+        for seed, index_safe in product(range(3), (False, True)):
+            with self.subTest(seed=seed, index_safe=index_safe):
+                self.setUp()
+                small["message_index_safe"] = index_safe
+                self.clock.advance(5 * 3600)
+                self.start(**small)
+                ours = self.put("A", b"ahead" * 20, 50, properties=b"KEYS\1k\2")
+                self.flush()
+                self.pass_time(20)
+                self.kill()
+                self.clock.rightNow -= 5 * 3600
+                self.start(same_boot=True, **small)
+                ours += self.put("A", b"not in synced queues" * 10, 50, properties=b"KEYS\1k\2")
+                self.flush()
+                self.dispatch()
+                self.store.queues.write_out()
+                self.disk.journal.sync()
+                self.lose_power(kept=0.5, seed=seed)
+                self.clock.advance(20)
+                self.assertLessEqual(self.start(**small).start, ours[50].offset)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+                found = self.store.index.query("A", "k", 1000, 0, 1 << 62)
+                self.assertEqual(sorted(found), [put.offset for put in ours])
+
+    def test_B166_the_next_start_builds_entries_again_that_have_gone_bad(self) -> None:
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_enable": False,
+        }
+        for same_boot, bad in product((False, True), (bytes(20), b"\xff" * 20)):
+            with self.subTest(same_boot=same_boot, bad=bad):
+                self.setUp()
+                self.start(**small)
+                ours = self.put("A", b"synced" * 20, 50)
+                self.flush()
+                self.pass_time(20)
+                self.kill()
+                inode = self.disk.names.files[f"/s/consumequeue/A/0/{4 * ENTRY_SIZE * 5:020d}"]
+                inode.data[20:40] = inode.stable[20:40] = bad
+                self.start(same_boot=same_boot, **small)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+                self.lose_power()
+                report = self.start(**small)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
+                self.assertEqual(report.dispatched_from, report.start)
 
     def test_messages_of_a_deleted_topic_stay_out_of_the_recreated_one(self) -> None:
         self.start()

@@ -133,7 +133,7 @@ def export(
     begun = seconds()
     single = os.path.splitext(out)[1].lower() in SUFFIXES
     found, selection = _format(out, options.form, single), options.selection
-    _check_free(out, options.overwrite)
+    check_free(out, options.overwrite)
     read = source if isinstance(source, Source) else Source.stores(source)
     names = check_columns(COLUMNS if options.columns is None else options.columns)
     session = spark or spark_session()
@@ -223,7 +223,8 @@ def _format(out: str, form: Format | None, single: bool) -> str:
     return found
 
 
-def _check_free(out: str, overwrite: bool) -> None:
+def check_free(out: str, overwrite: bool) -> None:
+    """Raise PipelineError if `out` is there and mustn't be replaced."""
     if not overwrite and os.path.exists(out) and (os.path.isfile(out) or os.listdir(out)):
         raise PipelineError(f"{out}: already exists; give another name, or overwrite it")
 

@@ -27,6 +27,13 @@ OLD: Final = ".replaced"
 """Suffix of what has been replaced, for the moment until it's removed."""
 
 
+def check_new(target: str, names: Sequence[str]) -> None:
+    """Raise PipelineError if the folder `target` has one of these."""
+    there = [name for name in names if exists(join(target, name))]
+    if there:
+        raise PipelineError(f"{join(target, there[0])} exists; give another folder, or ask to replace it")
+
+
 class NewFolders:
     """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some that
     mustn't be replaced.
@@ -39,11 +46,8 @@ class NewFolders:
     def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:
         self._target = abspath(target)
         self._names = tuple(names)
-        there = [name for name in names if exists(join(self._target, name))]
-        if there and not replace:
-            raise PipelineError(
-                f"{join(self._target, there[0])} exists; give another folder, or ask to replace it"
-            )
+        if not replace:
+            check_new(self._target, names)
         self.path = join(self._target, BUILT + BUILDING) if isdir(self._target) else self._target + BUILDING
         shutil.rmtree(self.path, ignore_errors=True)
         try:

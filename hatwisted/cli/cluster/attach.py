@@ -1,0 +1,214 @@
+"""`hatwisted attach`: from a running master, RocketMQ's or ours, to a copy of it on this host.
+
+It asks the master how it is configured, writes the slave's configuration beside an empty store, checks what can be
+checked before a byte is copied, starts the slave in the background and shows how far it is until it is level.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from hatwisted.cli.cluster.clusteraccount import META as ACCOUNT_META
+from hatwisted.cli.cluster.clusteraccount import credentials_option
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
+from hatwisted.cli.cluster.clustertls import tls_options
+from hatwisted.cli.cluster.copyprogress import follow
+from hatwisted.cli.cluster.looking import properties_in
+from hatwisted.cli.cluster.newslave import answers, check_connects, place_of, start, twistd, write_files
+from hatwisted.cli.cluster.slaveplan import (
+    Master,
+    Place,
+    conf_text,
+    daemon_command,
+    objections,
+    slave_settings,
+    unit_text,
+)
+from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.output import json_option
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.survey import Survey
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.host import Host
+from hatwisted.config.load import load_broker_config, read_source
+from hatwisted.config.pairing import pairing
+from hatwisted.config.roles import as_slave
+from hatwisted.health import javatext
+from hatwisted.wire.quantities import size_text, time_text
+from hatwisted.wire.registration import MASTER_ID
+
+CONF: Final = "broker.conf"
+NAMESRV_PORT: Final = 9876
+
+
+@click.command()
+@click.argument("namesrv", metavar="NAMESRV")
+@click.argument("name", metavar="BROKERNAME")
+@click.option(
+    "--dir", "folder", type=click.Path(file_okay=False), help="For conf, store and log. [BROKERNAME-slave]"
+)
+@click.option(
+    "--port", type=click.IntRange(3, 65534), help="listenPort of the slave. [the first free from 10911]"
+)
+@click.option("--address", help="Of this host, as others reach it. [the one that reaches the master]")
+@click.option(
+    "--no-start", is_flag=True, help="Write the configuration, print how to start it, and a systemd unit."
+)
+@credentials_option
+@tls_options
+@json_option
+def attach(
+    namesrv: str,
+    name: str,
+    folder: str | None,
+    port: int | None,
+    address: str | None,
+    no_start: bool,
+    as_json: bool,
+) -> None:
+    """Make a copy of a running master on this host: a slave of it.
+
+    The master may be RocketMQ's or ours. NAMESRV are its name servers (host:port;host:port), BROKERNAME its group.
+    With a folder that it has made before it goes on there. Exit codes: 0 the slave is level with its master; 1 it
+    runs, but something keeps it from copying; 2 nothing was started, and why; 130 interrupted: the slave goes on.
+    """
+    servers = ";".join(each if ":" in each else f"{each}:{NAMESRV_PORT}" for each in namesrv.split(";"))
+    account = click.get_current_context().meta.get(ACCOUNT_META)
+    target = Path(folder or f"{name}-slave").absolute()
+
+    async def work(cluster: Cluster, interrupt: Interrupt) -> int:
+        master = await _master(cluster, servers, name)
+        settings = _made_before(target, name)
+        if settings is None:
+            place = place_of(target, master.address, port, address)
+            settings = slave_settings(master, place, str(Path(account).absolute()) if account else None)
+            _check(master, place, settings)
+            check_connects(master.ha_address)
+            write_files(target, {CONF: conf_text(master, settings)})
+        _say(as_json, _found(master, settings))
+        if no_start:
+            _print_starts(target, name)
+            return EXIT_OK
+        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
+        if not answers(slave):
+            start(target)
+        begun = time.monotonic()
+        outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
+        _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)
+        return EXIT_INTERRUPTED if interrupt.requested else outcome.code
+
+    sys.exit(run(servers, work))
+
+
+def _made_before(folder: Path, name: str) -> dict[str, str] | None:
+    """The settings of the slave that this folder has; None if it has none."""
+    path = folder / CONF
+    if not path.exists():
+        return None
+    try:
+        settings = {key: entry.value for key, entry in read_source(str(path), ()).entries.items()}
+    except ConfigError as error:
+        raise CannotRun(str(error)) from None
+    if settings.get("brokerName") != name or settings.get("brokerRole") != "SLAVE":
+        raise CannotRun(f"{path}: is of another broker, no slave of {name}: choose another folder with --dir")
+    if (
+        missing := {"brokerIP1", "listenPort", "brokerId", "namesrvAddr", "storePathRootDir"}
+        - settings.keys()
+    ):
+        raise CannotRun(f"{path}: lacks {', '.join(sorted(missing))}: choose another folder with --dir")
+    return settings
+
+
+async def _master(cluster: Cluster, servers: str, name: str) -> Master:
+    info = await cluster.admin().cluster_info()
+    group = info.broker_addr_table.get(name)
+    if group is None:
+        known = (
+            ", ".join(sorted(info.broker_addr_table)) or "none; brokers register where their namesrvAddr says"
+        )
+        raise CannotRun(f"no broker {name} at {servers}; known there: {known}")
+    if MASTER_ID not in group.broker_addrs:
+        raise CannotRun(f"{name} has no master at {servers} now: start it, it registers within 30 s")
+    address = group.broker_addrs[MASTER_ID]
+    words = await deferred(Survey(cluster.session).broker(address))
+    if words.error is not None:
+        raise CannotRun(f"the master of {name} doesn't answer: {words.error}")
+    config = None if words.config is None else properties_in(words.config)
+    if config is None:
+        raise CannotRun(
+            f"the master of {name}, {address}, doesn't tell its configuration (code 26) to everybody: give "
+            "--credentials of an administrator"
+        )
+    begin = javatext.whole(words.runtime.get("commitLogMinOffset")) or 0
+    end = javatext.whole(words.runtime.get("commitLogMaxOffset")) or 0
+    return Master(name_servers=servers, group=group, config=config, log_begin=max(0, begin), log_end=end)
+
+
+def _check(master: Master, place: Place, settings: dict[str, str]) -> None:
+    """CannotRun for the first thing that speaks against it."""
+    here = Host(place.address, place.address, place.folder)
+    try:
+        loaded = as_slave(load_broker_config(None, [f"{key}={settings[key]}" for key in settings], host=here))
+    except ConfigError as error:
+        raise CannotRun(f"the master's settings can't be taken over: {error}") from None
+    against = [*objections(master, place), *pairing(loaded.config, master.config).objections]
+    if against:
+        raise CannotRun(against[0])
+
+
+def _found(master: Master, settings: dict[str, str]) -> dict[str, Any]:
+    return {
+        "event": "planned",
+        "master": master.address,
+        "haAddress": master.ha_address,
+        "logBytes": master.log_end - master.log_begin,
+        "brokerId": int(settings["brokerId"]),
+        "listenPort": int(settings["listenPort"]),
+        "folder": settings["storePathRootDir"].removesuffix("/store"),
+    }
+
+
+def _say(as_json: bool, plan: dict[str, Any]) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(plan))
+        return
+    click.echo(
+        f"master   {plan['master']}, {size_text(plan['logBytes'])} of log, copied from {plan['haAddress']}"
+    )
+    click.echo(f"slave    broker {plan['brokerId']} on port {plan['listenPort']}, in {plan['folder']}")
+
+
+def _print_starts(folder: Path, name: str) -> None:
+    click.echo(
+        f"\nStart it:\n\n  {shlex.join(daemon_command(twistd(), str(folder)))}\n\nOr as a systemd unit:\n"
+    )
+    click.echo(unit_text(twistd(), str(folder), name))
+
+
+def _finish(
+    as_json: bool, problem: str | None, settings: dict[str, str], master: Master, folder: Path, seconds: float
+) -> None:
+    if as_json:
+        level = {
+            "event": "level" if problem is None else "problem",
+            "problem": problem,
+            "seconds": round(seconds, 1),
+        }
+        click.echo(msgspec.json.encode(level))
+        return
+    if problem is None:
+        click.echo(f"level    it has all that its master has, after {time_text(seconds)}")
+    else:
+        click.echo(f"! {problem}", err=True)
+    click.echo(f"\nwatch    hatwisted status -n '{settings['namesrvAddr']}'")
+    click.echo(f"log      {folder}/slave.log")
+    click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")
+    click.echo(f"start    {shlex.join(daemon_command(twistd(), str(folder)))}")

@@ -1,0 +1,134 @@
+"""A slave's process and folder on this host: free ports, room, its files, and twistd.
+
+Started as an operator would, by twistd in the background; what it says of a start that can't work is repeated.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from hatwisted.cli.cluster.slaveplan import Place, daemon_command
+from hatwisted.cli.errors import CannotRun
+from hatwisted.clientcore.address import parse_address
+
+FIRST_PORT: Final = 10911
+LAST_PORT: Final = 11911
+"""Where a free listenPort is looked for; its neighbours -2 and +1 must be free, too."""
+NEIGHBOURS: Final = (0, -2, 1)
+CONNECT_TIMEOUT: Final = 3.0
+"""Seconds for a connection to the master's HA port."""
+START_TIMEOUT: Final = 120.0
+"""Seconds for twistd to return: it checks configuration, store and ports before."""
+
+
+def place_of(folder: Path, master_address: str, port: int | None, address: str | None) -> Place:
+    """Where a slave would run on this host.
+
+    - folder: for its files; its disk's free space counts
+    - master_address: the own address is the one that reaches this
+    - port: its listenPort; None: the first that is free
+    - address: the own one; None: found out
+    """
+    folder = folder.absolute()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    return Place(
+        folder=str(folder),
+        address=address or own_address(master_address),
+        port=port or free_port(),
+        free=shutil.disk_usage(existing).free,
+    )
+
+
+def own_address(master_address: str) -> str:
+    """By which this host reaches another: nothing is sent, the kernel just chooses a route."""
+    host, port = parse_address(master_address)
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(place)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
+
+
+def free_port(first: int = FIRST_PORT) -> int:
+    """The first listenPort, from `first` on, whose three ports are free."""
+    for port in range(first, LAST_PORT, 10):
+        if all(map(is_free, (port + each for each in NEIGHBOURS))):
+            return port
+    raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
+
+
+def is_free(port: int) -> bool:
+    """Could a server listen there?"""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def answers(address: str) -> bool:
+    """Does somebody listen there?"""
+    try:
+        socket.create_connection(parse_address(address), CONNECT_TIMEOUT).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_connects(address: str) -> None:
+    """CannotRun if nobody listens there."""
+    try:
+        socket.create_connection(parse_address(address), CONNECT_TIMEOUT).close()
+    except OSError as error:
+        raise CannotRun(
+            f"the master's HA port {address} can't be reached from here: {error.strerror or error}; "
+            "open it in the firewall, or set brokerIP2 at the master to an address that this host reaches"
+        ) from None
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Into a folder of its own, readable by its user alone; what is there is kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in files.items():
+            with open(folder / name, "x", opener=_private) as file:
+                file.write(text)
+    except FileExistsError as error:
+        raise CannotRun(f"{error.filename}: is there already: choose another folder with --dir") from None
+    except OSError as error:
+        raise CannotRun(f"{error.filename}: can't be written: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def twistd() -> str:
+    """The program, of this environment."""
+    beside = Path(sys.executable).with_name("twistd")
+    return str(beside) if beside.exists() else shutil.which("twistd") or "twistd"
+
+
+def start(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> None:
+    """In the background; CannotRun with its own words if it doesn't."""
+    command = daemon_command(twistd(), str(folder))
+    try:
+        done = run(command, capture_output=True, text=True, timeout=START_TIMEOUT, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"twistd can't be started: {error}") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise CannotRun(f"the slave didn't start: {said[0]} (its log: {folder}/slave.log)")
+    for line in done.stderr.splitlines():
+        print(line, file=sys.stderr)

@@ -1,0 +1,144 @@
+"""`hatwisted conf`: samples of a configuration, a check of one, and what a key means."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+import click
+
+import hatwisted
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.output import json_option, show
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.host import Host
+from hatwisted.config.keydocs import KeyDoc, all_keys, key_docs, nearest, without_effect
+from hatwisted.config.load import load_broker_config, load_namesrv_config, read_source
+from hatwisted.config.roles import as_master, as_slave
+from hatwisted.config.schema import BrokerRole
+from hatwisted.wire.printable import printable
+
+ENDINGS = (".conf", ".properties")
+
+
+@click.group()
+def conf() -> None:
+    """Samples of a configuration, checks of one, and what a key means."""
+
+
+def _samples() -> dict[str, Path]:
+    """By name: those of the environment, or of the checkout that this runs from."""
+    checkout = Path(hatwisted.__file__).parents[1] / "conf"
+    folder = checkout if checkout.is_dir() else Path(sysconfig.get_path("data"), "share", "hatwisted", "conf")
+    found = (path for path in sorted(folder.rglob("*")) if path.suffix in ENDINGS)
+    return {str(path.relative_to(folder).with_suffix("")): path for path in found}
+
+
+@conf.command()
+@click.argument("name", required=False)
+def sample(name: str | None) -> None:
+    """Print the sample NAME; without a name, list them."""
+    samples = _samples()
+    if not samples:
+        raise CannotRun("no samples here: they are installed into share/hatwisted/conf of the environment")
+    if name is None:
+        for each, path in samples.items():
+            click.echo(f"{each:<24}  {_first_comment(path)}".rstrip())
+        return
+    found = samples.get(name) or samples.get(os.path.splitext(name)[0])
+    if found is None:
+        raise CannotRun(f"no sample {name}; there are: {', '.join(samples)}")
+    click.echo(found.read_text(), nl=False)
+
+
+def _first_comment(path: Path) -> str:
+    line = path.read_text().partition("\n")[0]
+    return line.removeprefix("#").strip() if line.startswith("#") else ""
+
+
+@conf.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--namesrv", is_flag=True, help="It's a name server's, not a broker's.")
+@json_option
+def check(file: str, namesrv: bool, as_json: bool) -> None:
+    """Say what is wrong with FILE, before a server reads it.
+
+    Exit codes: 0 nothing; 1 warnings, or a server wouldn't start with it; 2 usage error.
+    """
+    error, warnings = None, []
+    try:
+        warnings = _warnings(file, namesrv)
+    except ConfigError as found:
+        error = str(found)
+    said = [("error", error)] if error else [("warning", each) for each in warnings]
+    value = {"file": file, "error": error, "warnings": warnings}
+    if as_json:
+        show(True, value, (), ())
+    else:
+        for weight, text in said:
+            click.echo(f"{weight}: {printable(str(text))}")
+        if not said:
+            click.echo(f"{file}: nothing to say against it")
+    sys.exit(EXIT_PROBLEMS if said else EXIT_OK)
+
+
+def _warnings(file: str, namesrv: bool) -> list[str]:
+    # Neither name nor address of the machine matters here.
+    host = Host("this-host", "127.0.0.1", str(Path.home()))
+    if namesrv:
+        return load_namesrv_config(file, host=host).warnings
+    loaded = load_broker_config(file, host=host, environ=os.environ)
+    fits = as_slave if loaded.config.broker_role is BrokerRole.SLAVE else as_master
+    return fits(loaded).warnings
+
+
+@conf.command()
+@click.argument("key", required=False)
+@click.option(
+    "--conf", "file", type=click.Path(dir_okay=False), help="Say what this file sets it to, as well."
+)
+@json_option
+def explain(key: str | None, file: str | None, as_json: bool) -> None:
+    """Say what KEY means, its default, and what it can be; without a key, list all of a broker's.
+
+    Exit codes: 0 known; 1 it has no effect, or nobody knows it; 2 usage error.
+    """
+    docs = all_keys() if key is None else key_docs(key)
+    if as_json:
+        show(True, [each._asdict() for each in docs], (), ())
+    elif key is None:
+        show(False, None, ("key", "default"), [(each.key, each.default or "-") for each in docs])
+    else:
+        for each in docs:
+            _print_doc(each)
+        if docs and file is not None:
+            _print_set(docs[0].key, file)
+    if key is not None and not docs:
+        _print_unknown(key)
+        sys.exit(EXIT_PROBLEMS)
+
+
+def _print_doc(doc: KeyDoc) -> None:
+    click.echo(f"{doc.key}  ({doc.server})")
+    click.echo(f"  {doc.words or 'As in RocketMQ.'}")
+    click.echo(f"  default: {'not set' if doc.default is None else doc.default}")
+    click.echo(f"  allowed: {doc.allowed}")
+
+
+def _print_set(key: str, file: str) -> None:
+    try:
+        source = read_source(file, ())
+    except ConfigError as error:
+        raise CannotRun(str(error)) from None
+    entry = source.entries.get(key)
+    click.echo(f"  {source.where(key)}: " + ("not set" if entry is None else printable(entry.value)))
+
+
+def _print_unknown(key: str) -> None:
+    said = without_effect(key)
+    if said is None:
+        close = nearest(key)
+        said = "no such key" + (f"; did you mean {' or '.join(close)}?" if close else "")
+    click.echo(f"{printable(key)}: {said}", err=True)

@@ -1,0 +1,63 @@
+"""What can be refused before Spark starts: six seconds and a JVM are too much for a misspelt folder.
+
+The jobs check the same once more: between here and there things change, and programs call them without us. A path
+with a scheme is left to them, as fsspec has to reach it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import abspath
+from typing import Final
+
+LOCAL: Final = "://"
+"""What a path on this machine doesn't have."""
+
+
+def check_stores(stores: Sequence[str], columns: Sequence[str] | None = None) -> None:
+    """These are stores' folders, and logs have these columns. Raises PipelineError."""
+    from hatwisted.pipeline.decode.arrowschema import check_columns
+    from hatwisted.pipeline.decode.storefolder import LogStore
+
+    for path in stores:
+        if LOCAL not in path:
+            LogStore.open(path)
+    if columns is not None:
+        check_columns(columns)
+
+
+def check_report(stores: Sequence[str], slaves: Sequence[str]) -> None:
+    """Which broker's each log is can be told. Raises PipelineError."""
+    from hatwisted.pipeline.jobs.report.reporting import find_logs
+
+    if not any(LOCAL in path for path in (*stores, *slaves)):
+        find_logs(stores, slaves)
+
+
+def check_export(stores: Sequence[str], out: str, columns: Sequence[str] | None, *, overwrite: bool) -> None:
+    """Nothing is there yet that mustn't be replaced, and there are these columns. Raises PipelineError.
+
+    - stores: folders of messages
+    - out: where they go
+    - columns: of them; None: all
+    - overwrite: what is there may be replaced
+    """
+    from hatwisted.pipeline.jobs.messages.export import check_free
+
+    check_free(out, overwrite)
+    check_stores(stores, columns)
+
+
+def check_reindex(store: str, target: str, replace: bool, folders: Sequence[str]) -> None:
+    """It is a store, and the target has no such folders yet. Raises PipelineError.
+
+    - store: whose queues and index are built
+    - target: where
+    - replace: the folders may be there
+    - folders: which
+    """
+    from hatwisted.pipeline.jobs.reindex.newfolders import check_new
+
+    check_stores([store])
+    if not replace:
+        check_new(abspath(target), folders)

@@ -1,0 +1,64 @@
+"""Options that say which messages a job reads: of stores or over the network, of which topics and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.optionvalues import Instant, StorePath
+from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.sparkrun import key_values
+
+selection_options = option_group(
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--since", type=Instant(), help="Only what was stored at or after this time (UTC)."),
+    click.option("--until", type=Instant(), help="Only what was stored before this time (UTC)."),
+)
+"""--topic, --since, --until."""
+
+
+source_options = option_group(
+    click.option(
+        "-n",
+        "--namesrv",
+        metavar="HOST:PORT[;...]",
+        help="Read from this cluster instead of from STOREs.",
+    ),
+    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
+    click.option(
+        "--option",
+        "source",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="An option of the source; docs/pipeline.md lists them (tls, mode, ...).",
+    ),
+    credentials_option,
+)
+"""--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
+
+
+def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The stores, or the topics of a cluster, as the jobs take them.
+
+    - stores: folders
+    - topics: of the cluster
+    - options: those of `source_options`
+    """
+    from hatwisted.pipeline.jobs.land import landingsources
+
+    if bool(stores) == (options["namesrv"] is not None):
+        raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
+    if stores:
+        return landingsources.Stores(list(stores), options["source"])
+    if not topics and options["pattern"] is None:
+        raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
+    return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
+
+
+def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """STORE...: folders."""
+    return click.argument("stores", nargs=-1, required=least > 0, type=StorePath(), metavar=metavar)

@@ -1,0 +1,319 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False
+"""What usual records mean to queues and index; `store.dispatch.dispatcher` works out all others by columns.
+
+Usual is a whole record of version 1 whose topic, tags and keys are ASCII, which isn't a delayed message, and whose
+queue offset follows that of its queue's record before in the same piece. The first that is anything else, valid or
+not, ends the run: its neighbours before it are as good without it.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memchr, memcmp, memset
+
+from hatwisted.kernel.pure import QueueRun, UsualRun
+from hatwisted.logcodec.scan import MAX_RECORDS
+from hatwisted.wire import layout
+
+cdef extern from "slots.h":
+    void put32(char *at, uint32_t value) nogil
+    void put64(char *at, uint64_t value) nogil
+    uint32_t get32(const char *at) nogil
+
+cdef extern from "Python.h":
+    object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
+
+INTERFACE = 3
+MOST_RECORDS = MAX_RECORDS
+MOST_ITEMS = 4 * MOST_RECORDS
+
+cdef enum:
+    ROOM = 2048
+    ITEMS = 8192
+    SLOTS = 4096
+    ENTRY = 20
+
+if MOST_RECORDS != ROOM or MOST_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY:
+    raise ImportError("this was built for other sizes")
+
+cdef uint32_t MAGIC = layout.MAGIC_V1
+cdef int64_t FIXED = layout.BODY_AT
+cdef int64_t SMALLEST = layout.FIXED_SIZE
+cdef int64_t MOST_TOPIC = layout.MAX_TOPIC_LENGTH
+cdef int UNQUEUED = layout.SYS_UNQUEUED
+cdef int TRANSACTION = layout.SYS_TRANSACTION_MASK
+cdef int ROLLED_BACK = layout.SYS_TRANSACTION_ROLLBACK
+cdef bytes SCHEDULE_TEXT = layout.SCHEDULE_TOPIC.encode()
+cdef const char *SCHEDULE = SCHEDULE_TEXT
+cdef int64_t SCHEDULE_SIZE = len(SCHEDULE_TEXT)
+
+
+cdef struct Queue:
+    const char *topic
+    int32_t topic_size
+    int32_t queue_id
+    uint32_t prefix
+    int32_t first
+    int32_t last
+    int32_t count
+    int64_t next_offset
+
+
+cdef struct Found:
+    int32_t records
+    int32_t queues
+    int32_t items
+    int64_t position
+    int64_t stored
+    int64_t queued
+    Queue queue[ROOM]
+    int64_t offsets[ROOM]
+    int64_t queue_offsets[ROOM]
+    int32_t sizes[ROOM]
+    int32_t tags[ROOM]
+    int32_t following[ROOM]
+    int32_t hashes[ITEMS]
+    int64_t physical[ITEMS]
+    int64_t timestamps[ITEMS]
+    short slots[SLOTS]
+
+
+cdef Found *spare = NULL
+"""Kept from call to call: its 300 KB would come fresh from the system each time."""
+
+
+cdef inline int64_t get64(const char *at) noexcept nogil:
+    return <int64_t>(<uint64_t>get32(at) << 32 | get32(at + 4))
+
+
+cdef inline bint add_hash(uint32_t *value, const char *at, const char *end) noexcept nogil:
+    """Java's hash of ASCII, continued; False if it isn't ASCII."""
+    cdef uint32_t found = value[0]
+    cdef unsigned char every = 0
+    while at < end:
+        every |= <unsigned char>at[0]
+        found = found * 31 + <unsigned char>at[0]
+        at += 1
+    value[0] = found
+    return every < 128
+
+
+cdef inline int32_t magnitude(uint32_t value) noexcept nogil:
+    """Java's Math.abs, and 0 where that is negative."""
+    if value >> 31:
+        value = 0 - value
+    return <int32_t>(value & 0x7FFFFFFF)
+
+
+cdef inline bint add_item(Found *found, uint32_t value, int64_t physical, int64_t stamp) noexcept nogil:
+    if found.items == ITEMS:
+        return False
+    found.hashes[found.items] = magnitude(value)
+    found.physical[found.items] = physical
+    found.timestamps[found.items] = stamp
+    found.items += 1
+    return True
+
+
+cdef int find_queue(Found *found, const char *topic, int32_t size, int32_t queue_id) noexcept nogil:
+    """The queue's number, a new one if need be; -1 if the topic isn't ASCII."""
+    cdef uint32_t prefix = 0, slot
+    cdef int number
+    cdef Queue *queue
+    if not add_hash(&prefix, topic, topic + size):
+        return -1
+    slot = ((prefix ^ <uint32_t>queue_id * 2654435761U) * 2246822519U) >> 20
+    while True:
+        number = found.slots[slot & (SLOTS - 1)] - 1
+        if number < 0:
+            break
+        queue = &found.queue[number]
+        if queue.queue_id == queue_id and queue.topic_size == size and memcmp(queue.topic, topic, size) == 0:
+            return number
+        slot += 1
+    number = found.queues
+    found.queues += 1
+    found.slots[slot & (SLOTS - 1)] = <short>(number + 1)
+    queue = &found.queue[number]
+    queue.topic, queue.topic_size, queue.queue_id = topic, size, queue_id
+    queue.prefix = prefix * 31 + 35  # "#" stands between topic and key
+    queue.first = queue.last = -1
+    queue.count = 0
+    return number
+
+
+cdef struct Properties:
+    const char *tags
+    const char *tags_end
+    const char *id
+    const char *id_end
+    const char *keys
+    const char *keys_end
+
+
+cdef void read_properties(Properties *into, const char *at, const char *end) noexcept nogil:
+    """The last value of each of three names; names and values that are empty don't count."""
+    cdef const char *stop
+    cdef const char *split
+    memset(into, 0, sizeof(Properties))
+    while at < end:
+        stop = <const char *>memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        split = <const char *>memchr(at, 1, stop - at)
+        if split != NULL and split + 1 < stop:
+            if split - at == 4 and memcmp(at, b"TAGS", 4) == 0:
+                into.tags, into.tags_end = split + 1, stop
+            elif split - at == 4 and memcmp(at, b"KEYS", 4) == 0:
+                into.keys, into.keys_end = split + 1, stop
+            elif split - at == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+                into.id, into.id_end = split + 1, stop
+        at = stop + 1
+
+
+cdef bint add_items(Found *found, Properties *said, uint32_t prefix, int64_t physical, int64_t stamp) noexcept nogil:
+    """The index items of a record; False if they can't be told here, some of them may have been added then."""
+    cdef uint32_t value = prefix
+    cdef const char *at = said.keys
+    cdef const char *stop
+    if said.id != NULL:
+        if not add_hash(&value, said.id, said.id_end) or not add_item(found, value, physical, stamp):
+            return False
+    while at != NULL and at < said.keys_end:
+        stop = <const char *>memchr(at, 32, said.keys_end - at)
+        if stop == NULL:
+            stop = said.keys_end
+        if stop > at:
+            value = prefix
+            if not add_hash(&value, at, stop) or not add_item(found, value, physical, stamp):
+                return False
+        at = stop + 1
+    return True
+
+
+cdef bint take(Found *found, const char *at, int64_t room, int64_t physical, bint keys) noexcept nogil:
+    """The record at a place before `room` bytes, if it's a usual one; else nothing of it counts."""
+    cdef int64_t size, fixed, body, topic_size, properties_at, store_at, stamp, queue_offset
+    cdef int flags, number, items = found.items, queues = found.queues
+    cdef uint32_t tags = 0
+    cdef const char *topic
+    cdef Queue *queue
+    cdef Properties said
+    if room < SMALLEST or get32(at + 4) != MAGIC:
+        return False
+    size = <int32_t>get32(at)
+    flags = <int32_t>get32(at + 36)
+    store_at = 56 + 12 * (flags >> 4 & 1)
+    fixed = FIXED + 12 * (flags >> 4 & 1) + 12 * (flags >> 5 & 1)
+    if size > room or size < fixed + 3 or get64(at + 28) != physical:
+        return False
+    body = <int32_t>get32(at + fixed - 4)
+    if body < 0 or fixed + body + 3 > size:
+        return False
+    topic = at + fixed + body + 1
+    topic_size = <unsigned char>at[fixed + body]
+    properties_at = fixed + body + 1 + topic_size + 2
+    if not 1 <= topic_size <= MOST_TOPIC or properties_at > size:
+        return False
+    if ((<unsigned char>at[properties_at - 2]) << 8 | <unsigned char>at[properties_at - 1]) != size - properties_at:
+        return False
+    if size - properties_at > 0x7FFF or (topic_size == SCHEDULE_SIZE and memcmp(topic, SCHEDULE, topic_size) == 0):
+        return False
+    read_properties(&said, at + properties_at, at + size)
+    if said.tags != NULL and not add_hash(&tags, said.tags, said.tags_end):
+        return False
+    stamp = get64(at + store_at)
+    number = find_queue(found, topic, <int32_t>topic_size, <int32_t>get32(at + 12))
+    if number < 0:
+        return False
+    queue = &found.queue[number]
+    queue_offset = get64(at + 20)
+    if not flags & UNQUEUED and queue.count and queue.next_offset != queue_offset:
+        return False
+    if keys and flags & TRANSACTION != ROLLED_BACK:
+        if not add_items(found, &said, queue.prefix, physical, stamp):
+            # A queue that is new by this record stays without one, which is told by its count.
+            found.items = items
+            return False
+    number = found.records
+    found.offsets[number] = physical
+    found.sizes[number] = <int32_t>size
+    found.tags[number] = <int32_t>tags
+    found.stored = stamp
+    found.records += 1
+    if not flags & UNQUEUED:
+        if queue.count == 0:
+            queue.first = number
+        else:
+            found.following[queue.last] = number
+        found.queue_offsets[number] = queue_offset
+        queue.last = number
+        queue.count += 1
+        queue.next_offset = <int64_t>(<uint64_t>queue_offset + 1)
+        found.queued = stamp
+    return True
+
+
+cdef bytes entries_of(Found *found, Queue *queue):
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>queue.count * ENTRY)
+    cdef char *place = PyBytes_AS_STRING(out)
+    cdef int32_t number = queue.first, left = queue.count
+    while left:
+        put64(place, <uint64_t>found.offsets[number])
+        put32(place + 8, <uint32_t>found.sizes[number])
+        put64(place + 12, <uint64_t><int64_t>found.tags[number])
+        place += ENTRY
+        left -= 1
+        if left:
+            number = found.following[number]
+    return out
+
+
+def usual_records(bytes buf not None, int64_t base, bint keys):
+    """See `hatwisted.kernel.pure`."""
+    cdef const char *begin = PyBytes_AS_STRING(buf)
+    cdef int64_t end = PyBytes_GET_SIZE(buf), at = 0
+    global spare
+    cdef Found *found = spare
+    cdef Queue *queue
+    cdef int number
+    spare = NULL
+    if found == NULL:
+        found = <Found *>malloc(sizeof(Found))
+    if found == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            found.records = found.queues = found.items = 0
+            found.stored = found.queued = 0
+            memset(found.slots, 0, sizeof(found.slots))
+            while found.records < ROOM and found.queues < ROOM and take(found, begin + at, end - at, base + at, keys):
+                at += found.sizes[found.records - 1]
+        if not found.records:
+            return None
+        runs = []
+        for number in range(found.queues):
+            queue = &found.queue[number]
+            if queue.count:
+                runs.append(QueueRun(
+                    PyUnicode_FromStringAndSize(queue.topic, queue.topic_size),
+                    queue.queue_id,
+                    found.queue_offsets[queue.first],
+                    found.offsets[queue.first],
+                    entries_of(found, queue),
+                ))
+        return UsualRun(
+            found.records,
+            at,
+            runs,
+            PyBytes_FromStringAndSize(<const char *>found.hashes, found.items * sizeof(int32_t)),
+            PyBytes_FromStringAndSize(<const char *>found.physical, found.items * sizeof(int64_t)),
+            PyBytes_FromStringAndSize(<const char *>found.timestamps, found.items * sizeof(int64_t)),
+            found.stored,
+            found.queued,
+        )
+    finally:
+        if spare == NULL:
+            spare = found
+        else:
+            free(found)

@@ -1,0 +1,84 @@
+"""The kernel's compiled twin beside the ordinary ways: the same of any bytes, or it leaves them alone.
+
+Where it isn't built, the ordinary ways are compared with themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from hatwisted.kernel import pure
+from hatwisted.wire.batch import CorruptBatch, encode_batch
+from hatwisted.wire.record import encode_record, make_record
+from tests.fuzz.target import Target
+from tests.support.kerneltwins import PARTS, by_columns, compiled, received, told
+
+BASE = 1 << 20
+FIELDS = {
+    "a": "g",
+    "b": "T",
+    "c": "TBW102",
+    "d": "4",
+    "e": "1",
+    "f": "0",
+    "g": "17",
+    "h": "0",
+    "i": 'A\x01"b\x02',
+}
+KERNEL = compiled() if PARTS else pure
+
+
+def sends(data: bytes) -> None:
+    """What a connection reads."""
+    assert received(data, KERNEL.take_sends) == received(data)
+
+
+def batch(data: bytes) -> None:
+    try:
+        expected = pure.decode_batch(data)
+    except CorruptBatch as error:
+        try:
+            KERNEL.decode_batch(data)
+        except CorruptBatch as other:
+            assert str(other) == str(error)
+            raise
+        raise AssertionError(f"taken, although {error}") from None
+    assert KERNEL.decode_batch(data) == expected
+
+
+def usual(data: bytes) -> None:
+    if KERNEL.usual_records is None:
+        return
+    found = KERNEL.usual_records(data, BASE, True)
+    if found is not None:
+        assert 0 < found.size <= len(data)
+        assert told(found) == by_columns(data[: found.size], BASE, True)
+
+
+def some_sends() -> list[bytes]:
+    head = {"code": 310, "extFields": FIELDS, "flag": 0, "language": "JAVA", "opaque": 7}
+    text = json.dumps(
+        {**head, "serializeTypeCurrentRPC": "JSON", "version": 407}, separators=(",", ":")
+    ).encode()
+    return [2 * (struct.pack(">II", 8 + len(text), len(text)) + text + b"body")]
+
+
+def some_records() -> list[bytes]:
+    areas = [b"TAGS\x01t\x02KEYS\x01a b\x02UNIQ_KEY\x017F\x02", b""]
+    at, found = BASE, b""
+    for number, area in enumerate(areas):
+        found += encode_record(
+            make_record("T", b"x", raw_properties=area, queue_offset=number, physical_offset=at)
+        )
+        at = BASE + len(found)
+    return [found]
+
+
+KERNELS = {
+    "kernel-sends": Target(sends, (), some_sends),
+    "kernel-batch": Target(
+        batch, (CorruptBatch,), lambda: [encode_batch([(0, b"body", b"TAGS\x01t"), (1, b"", b"")])]
+    ),
+    "kernel-records": Target(usual, (), some_records),
+}

@@ -1,0 +1,68 @@
+"""`hatwisted attach` and `status` with RocketMQ: the tutorial, word by word, at a master of 4.9.7 and of 5.3.3."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed import javarocketmq
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import all_stopped
+from testbed.storefiles import check_queues, first_difference
+from tests.support.tutorial import blocks, run_block, stop_slave
+
+pytestmark = pytest.mark.timeout(400)
+
+FIVE_MINUTES = 300.0
+COUNT = 3000
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_the_tutorial_makes_a_whole_copy_of_a_java_master(tmp_path: Path, version: str) -> None:
+    if reason := javarocketmq.available(version):
+        pytest.skip(f"RocketMQ {version} can't run here: {reason}")
+    group = BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER")
+    names = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, version=version)
+    master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=version)
+    address = f"127.0.0.1:{group.namesrv_port}"
+    with all_stopped(names, master):
+        names.start()
+        master.start()
+        with group.master_client() as client:
+            codes = {client.send("Orders", b"x" * 900, number % 4).code for number in range(COUNT)}
+        assert codes == {0}
+        begun = time.monotonic()
+        try:
+            before, attached, after, stopped, again = (
+                run_block(code, tmp_path, address) for code in blocks()
+            )
+        finally:
+            seen = status(address)
+            stop_slave(tmp_path)
+        taken = time.monotonic() - begun
+        for each in (before, attached, after, stopped, again):
+            assert each.returncode == 0, each
+        end = group.master_end()
+        assert "has no slave" in before.stdout
+        assert "level    it has all that its master has" in attached.stdout
+        assert "SLAVE" in after.stdout and "level" in after.stdout
+        assert "level    it has all" in again.stdout
+        assert seen["healthy"], seen
+        assert taken < FIVE_MINUTES
+        ours, theirs = tmp_path / "copy" / "store", group.master_store
+        master.stop()
+        assert end > COUNT * 900
+        assert first_difference(theirs, ours, end) is None, "not the whole log"
+        assert check_queues(ours) >= COUNT
+
+
+def status(address: str) -> dict[str, object]:
+    """What `hatwisted status --json` says."""
+    words = [sys.executable, "-m", "hatwisted", "status", "-n", address, "--json"]
+    found: dict[str, object] = json.loads(subprocess.run(words, capture_output=True).stdout)
+    return found

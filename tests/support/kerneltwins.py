@@ -1,0 +1,86 @@
+"""Both twins of the kernel, whichever of them the process uses, and what ordinary ways make of the same bytes."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from hatwisted.kernel import pure
+from hatwisted.kernel.choice import NAMES, compiled_parts
+from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.queueruns import queue_entries, queue_rows
+from hatwisted.logcodec.scan import gather, walk
+from hatwisted.wire import layout
+from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver
+
+PARTS: dict[str, ModuleType] = compiled_parts()
+NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
+
+
+def compiled() -> SimpleNamespace:
+    """The compiled twin; only where it is built."""
+    requests, admission, records, answers, dispatch = (PARTS[name] for name in NAMES)
+    return SimpleNamespace(
+        RunEncoder=records.RunEncoder,
+        decode_batch=records.decode_batch,
+        take_sends=requests.take_sends,
+        UsualPuts=admission.UsualPuts,
+        SendAnswers=answers.SendAnswers,
+        usual_records=dispatch.usual_records,
+    )
+
+
+def twins() -> list[ModuleType | SimpleNamespace]:
+    """Those that are there: Python's first."""
+    return [pure, compiled()] if PARTS else [pure]
+
+
+def received(data: bytes, take: Any = None) -> tuple[list[RemotingCommand], int] | str:
+    """Commands and bytes held of a read, or why the connection ends; take: the quicker way for sends."""
+    receiver = RemotingReceiver(typed_sends=True, take_sends=take)
+    try:
+        return receiver.receive(data), receiver.buffered
+    except RemotingProtocolError as error:
+        return str(error)
+
+
+def by_columns(data: bytes, base: int, keys: bool) -> tuple[Any, ...]:
+    """What the ordinary way makes of a piece of log.
+
+    - data: the piece
+    - base: physical offset of its first byte
+    - keys: with the items of the index?
+    """
+    positions, end = walk(data)
+    scan = gather(data, base, positions, end)
+    columns = dispatch_columns(scan, [1000], keys=keys)
+    rows, runs = queue_rows(scan)
+    blob = queue_entries(scan, rows, columns.tags_codes).tobytes()
+    size = layout.QUEUE_ENTRY_SIZE
+    found = [
+        (*queue, run.first, run.begin, blob[start * size : (start + run.count) * size])
+        for queue, start, run in runs
+    ]
+    items = columns.item_rows
+    return (
+        len(scan),
+        scan.end.position,
+        sorted(found),
+        columns.item_hashes.tolist(),
+        scan.physical_offsets[items].tolist(),
+        scan.store_timestamps[items].tolist(),
+    )
+
+
+def told(found: Any) -> tuple[Any, ...]:
+    """The same of what the compiled twin has found."""
+    return (
+        found.records,
+        found.size,
+        sorted(tuple(run) for run in found.runs),
+        np.frombuffer(found.hashes, np.int32).tolist(),
+        np.frombuffer(found.physical, np.int64).tolist(),
+        np.frombuffer(found.timestamps, np.int64).tolist(),
+    )

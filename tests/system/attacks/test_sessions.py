@@ -1,0 +1,76 @@
+"""Strangers talk nonsense, half sense and sense to all ports of a pair; an honest producer's promises are kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hatwisted.sim.history import Violation
+from hatwisted.sim.promises import Promises, Terms
+from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
+from tests.fuzz.sessions import Strangers
+from tests.support.judgedproducer import JudgedProducer, Judges
+from tests.support.producer import QUEUES, TOPICS
+from tests.support.runningstore import RunningStore
+from tests.support.soak import times
+
+pytestmark = pytest.mark.timeout(300 * times(1))
+
+SECONDS = 10
+"""Of one seed."""
+PACE = 200
+MEMORY = 300 << 20
+MASTER, SLAVE = "master", "slave"
+SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "adminAllowList": "127.0.0.1", "slaveTimeout": 1000}
+
+
+@pytest.mark.parametrize("seed", range(1, 1 + times(1)))
+def test_promises_are_kept_whatever_strangers_say(seed: int, tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path, namesrv_kind=OURS, settings=SETTINGS)
+    promises, terms = Promises(), Terms(sync_slaves=True, sync_flush=False, durable_acks=False)
+    with group:
+        assert group.namesrv is not None
+        group.start()
+        servers = (group.master, group.slave, group.namesrv)
+        pids = [server.pid for server in servers]
+        ports = dict.fromkeys((group.master_port, group.slave_port, group.namesrv_port), False)
+        ports |= {group.master_port - 2: False, group.slave_port - 2: False, group.ha_port: True}
+        judges = Judges(promises, terms, MASTER, SLAVE)
+        producer = JudgedProducer(group.master_port, seed, PACE, judges)
+        with producer, Strangers(ports, seed) as strangers:
+            time.sleep(SECONDS)
+        print(
+            f"{strangers.sessions.total()} sessions, {strangers.pieces} pieces, {len(promises.sent)} messages"
+        )
+        assert min(strangers.sessions[port] for port in ports) > SECONDS / 2, strangers.sessions
+        assert len(promises.sent) > SECONDS * PACE / 10
+        assert [server.pid for server in servers if server.running] == pids
+        assert max(server.memory() for server in servers) < MEMORY
+        assert not [*violations(group, promises)]
+        log = "".join(server.log_text() for server in servers)
+        assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:3000]
+        # What strangers have written mustn't confuse the next start either.
+        group.master.restart(kill=True)
+        group.slave.restart(kill=True)
+        group.wait_linked()
+        assert not [*violations(group, promises)]
+
+
+def violations(group: BrokerGroup, promises: Promises) -> Iterator[Violation]:
+    """What a look into both stores finds broken."""
+    group.wait_caught_up()
+    queues = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
+    with group.master_client() as to_master, group.slave_client() as to_slave:
+        views = [
+            RunningStore(MASTER, to_master, group.master_store),
+            RunningStore(SLAVE, to_slave, group.slave_store),
+        ]
+        for view in views:
+            yield from promises.check_all_stored(view)
+            yield from promises.check_readable(view, queues)
+        different = promises.check_equal(*views)
+        if different is not None:
+            yield different

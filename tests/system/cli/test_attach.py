@@ -1,0 +1,96 @@
+"""`hatwisted attach` as an operator runs it, at a master of ours: a whole copy, again, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.brokergroup import OURS, BrokerGroup, log_end_of
+from testbed.processes import free_port, wait_until
+from testbed.storefiles import first_difference
+from tests.support.tutorial import stop_slave
+
+pytestmark = pytest.mark.timeout(180)
+
+MESSAGES = 2000
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[BrokerGroup]:
+    """A master of ours with some files of log, and its name server."""
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER") as made:
+        assert made.namesrv is not None
+        made.namesrv.start()
+        made.master.start()
+        with made.master_client() as client:
+            assert {client.send("T", b"x" * 900, 0).code for _ in range(MESSAGES)} == {0}
+        yield made
+        stop_slave(tmp_path)
+
+
+def attach(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.CompletedProcess[str]:
+    words = ["attach", f"127.0.0.1:{group.namesrv_port}", name, "--dir", "copy", *more]
+    return subprocess.run(
+        [sys.executable, "-m", "hatwisted", *words],
+        cwd=group.folder,
+        env={**os.environ, "HOME": str(group.folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that it ended with."""
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_whole_copy_and_again_after_a_stop(group: BrokerGroup) -> None:
+    made = attach(group, "--json")
+    assert made.returncode == 0, made
+    plan, level = map(json.loads, made.stdout.splitlines())
+    assert (plan["event"], level["event"]) == ("planned", "level")
+    assert log_end_of(plan["listenPort"]) == group.master_end() > MESSAGES * 900
+    stop_slave(group.folder)
+    with group.master_client() as client:
+        client.send("T", b"while it was away", 0)
+    assert "level    it has all" in attach(group).stdout
+    assert "level    it has all" in attach(group).stdout, "it runs already"
+    wait_until(lambda: log_end_of(plan["listenPort"]) == group.master_end(), 30, "the slave has it all")
+    stop_slave(group.folder)
+    group.master.stop()
+    assert first_difference(group.master_store, group.folder / "copy" / "store", plan["logBytes"]) is None
+
+
+def test_what_is_refused_leaves_nothing_behind(group: BrokerGroup) -> None:
+    assert "known there: broker-a" in refused(attach(group, name="broker-b"))
+    group.master.stop()
+    assert "known there: none" in refused(attach(group))
+    assert not (group.folder / "copy").exists()
+    nobody = subprocess.run(
+        [sys.executable, "-m", "hatwisted", "attach", f"127.0.0.1:{free_port()}", "broker-a"],
+        cwd=group.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "no name server answered" in refused(nobody)
+
+
+def test_without_starting_it_says_how(group: BrokerGroup) -> None:
+    told = attach(group, "--no-start")
+    assert told.returncode == 0, told
+    assert "haslave --conf=" in told.stdout and "[Service]" in told.stdout
+    conf = (group.folder / "copy" / "broker.conf").read_text()
+    assert "mappedFileSizeCommitLog=1048576\n" in conf
+    assert not (group.folder / "copy" / "store").exists()
+    (group.folder / "copy" / "broker.conf").write_text("brokerName=other\n")
+    assert "is of another broker" in refused(attach(group))

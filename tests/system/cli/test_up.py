@@ -1,0 +1,92 @@
+"""`hatwisted up`: a whole group with one command, its messages on both, its end in order, and the next start."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from testbed.brokergroup import log_end_of
+from testbed.processes import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
+END_SECONDS = 90.0
+
+
+class Upped:
+    """The running command and what it has said."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "up.out"
+        with self._path.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "hatwisted", "up"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
+            )
+        wait_until(lambda: READY.search(self.text()), END_SECONDS, "it says ready")
+        found = READY.search(self.text())
+        assert found is not None
+        self.names, self.master, self.slave = found[1], int(found[2]), int(found[3])
+
+    def text(self) -> str:
+        return self._path.read_text()
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(END_SECONDS)
+
+    def hatwisted(self, *words: str, given: bytes = b"") -> bytes:
+        done = subprocess.run(
+            [sys.executable, "-m", "hatwisted", *words],
+            env={**os.environ, "NAMESRV_ADDR": self.names},
+            input=given,
+            capture_output=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done
+        return done.stdout
+
+
+@contextmanager
+def upped(folder: Path) -> Iterator[Upped]:
+    found = Upped(folder)
+    try:
+        yield found
+    finally:
+        if found.process.poll() is None:
+            found.end()
+
+
+def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None:
+    with upped(tmp_path) as group:
+        group.hatwisted("produce", "Hello", given=b"hello\n")
+        assert group.hatwisted("consume", "Hello", "--from", "first", "--count", "1") == b"hello\n"
+        wait_until(lambda: log_end_of(group.master) == log_end_of(group.slave) > 0, 30, "both have it")
+        assert b"all well" in group.hatwisted("status")
+        assert group.end() == 0, group.text()
+        said = group.text()
+    assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
+    stops = re.findall(r"^(\w+) +\| .*Received SIGTERM", said, re.MULTILINE)
+    assert stops == ["slave", "master", "names"]
+    assert "Traceback" not in said
+    with upped(tmp_path) as group:
+        again = group.hatwisted("consume", "Hello", "-g", "other", "--from", "first", "--count", "1")
+        assert again == b"hello\n"
+
+
+def test_one_that_ends_takes_the_others_along(tmp_path: Path) -> None:
+    with upped(tmp_path) as group:
+        children = Path(f"/proc/{group.process.pid}/task/{group.process.pid}/children").read_text().split()
+        assert len(children) == 3
+        os.kill(int(children[1]), signal.SIGKILL)
+        assert group.process.wait(END_SECONDS) == 1
+        assert "master has ended with -9; ending the others" in group.text()
+        assert not any(Path("/proc", each).exists() for each in children)

@@ -1,0 +1,164 @@
+"""The live page of whole nodes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.assembly.broker import build_broker
+from hatwisted.assembly.monitoring import monitored
+from hatwisted.config.errors import SettingError
+from hatwisted.config.schema import BrokerRole
+from hatwisted.metrics.livepage import MAX_STREAMS
+from tests.support.figures import Reader, page
+from tests.support.memorynode import NAME_SERVER, MemoryNodes
+
+MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
+PASSWORD = "operator:s3cret"
+
+
+def figures(text: str) -> dict[str, str]:
+    return dict(re.findall(r'data-figure="(\w+)" data-value="([^"]*)"', text))
+
+
+def asks(path: str, *, host: str = MASTER, password: str | None = PASSWORD) -> bytes:
+    signed = (
+        "" if password is None else f"Authorization: Basic {base64.b64encode(password.encode()).decode()}\r\n"
+    )
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{signed}\r\n".encode()
+
+
+class LivePageTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.nodes.start_name_server()
+        self.password = Path(self.mktemp()).absolute()
+        self.password.write_text(f"{PASSWORD}\n")
+
+    def start(self, host: str, role: BrokerRole = BrokerRole.SYNC_MASTER, **more: Any) -> Any:
+        made = {
+            "namesrv_addr": NAME_SERVER,
+            "dashboard_port": 8080,
+            "dashboard_address": host,
+            "dashboard_password_file": str(self.password),
+        }
+        parts = self.nodes.parts(host)
+        node = build_broker(self.nodes.config(host, broker_role=role, **made | more), parts)
+        service: Any = monitored(node, parts)
+        service.startService()
+        self.addCleanup(self.nodes.stop, service)
+        return node
+
+    def pair(self) -> tuple[Any, Any]:
+        nodes = self.start(MASTER), self.start(SLAVE, BrokerRole.SLAVE, broker_id=1)
+        self.nodes.pass_time(12)
+        return nodes
+
+    def ask(self, request: bytes, host: str = MASTER, seconds: float = 1.0) -> Reader:
+        reader = Reader(request)
+        self.nodes.visit(f"{host}:8080", reader)
+        self.nodes.pass_time(seconds)
+        return reader
+
+    def shown(self, host: str = MASTER) -> str:
+        head, _, body = self.ask(asks("/", host=host), host).answer.decode().partition("\r\n\r\n")
+        self.assertIn(" 200 ", head[:20])
+        return body
+
+    def test_figures_are_the_brokers(self) -> None:
+        master, slave = self.pair()
+        for _ in range(3):
+            self.nodes.send(f"{MASTER}:10911", bytes(100))
+        self.nodes.pass_time(6)
+        end = str(master.parts.store.log.max_offset)
+        of_master, of_slave = figures(self.shown()), figures(self.shown(SLAVE))
+        self.assertEqual((of_master["log_end"], of_master["acked"], of_master["lag"]), (end, end, "0"))
+        self.assertEqual(of_master["in_rate"], "3")
+        self.assertEqual((of_slave["log_end"], of_slave["acked"], of_slave["lag"]), (end, end, "0"))
+        self.assertIn(">well</p>", self.shown())
+
+    def test_what_is_wrong_is_said_with_what_to_do(self) -> None:
+        self.start(MASTER)
+        self.nodes.pass_time(2)
+        text = self.shown()
+        self.assertIn(">1 problem</p>", text)
+        self.assertIn("no slave copies this log", text)
+        self.assertIn("can it reach listenPort + 1 here?", text)
+        self.start(
+            SLAVE, BrokerRole.SLAVE, broker_id=1, namesrv_addr=None, ha_master_address="10.0.0.77:10912"
+        )
+        self.nodes.pass_time(2)
+        self.assertIn("connect to the master&#39;s HA port", self.shown(SLAVE))
+
+    def test_the_stream_sends_what_has_changed(self) -> None:
+        self.pair()
+        reader = self.ask(asks("/stream"))
+        parts = dict(re.findall(r"event: (\w+)\ndata: (.*)\n", reader.answer.decode()))
+        self.assertEqual(set(parts), {"state", "events", "hour"})
+        self.assertIn("<svg", json.loads(parts["hour"]))
+        reader.answer = b""
+        self.nodes.send(f"{MASTER}:10911", bytes(100))
+        self.nodes.pass_time(2)
+        said = re.findall(r"event: (\w+)\n", reader.answer.decode())
+        self.assertIn("state", said)
+        self.assertNotIn("hour", said)
+
+    def test_pages_kept_up_to_date_have_a_number(self) -> None:
+        self.start(MASTER)
+        readers = [self.ask(asks("/stream"), seconds=0.1) for _ in range(MAX_STREAMS + 1)]
+        self.assertEqual([b" 503 " in reader.answer[:20] for reader in readers].count(True), 1)
+        assert readers[0].transport is not None
+        readers[0].transport.loseConnection()
+        self.nodes.pass_time(1)
+        self.assertIn(b" 200 ", self.ask(asks("/stream")).answer[:20])
+
+    def test_without_the_password_nothing_is_shown(self) -> None:
+        self.start(MASTER)
+        for path in ("/", "/stream", "/live.js"):
+            for password in (None, "operator:other", "operator"):
+                answer = self.ask(asks(path, password=password)).answer
+                self.assertIn(b" 401 ", answer[:20])
+                self.assertNotIn(b"broker-a", answer)
+
+    def test_other_hosts_need_a_password(self) -> None:
+        parts = self.nodes.parts(MASTER)
+        more = {"dashboard_port": 8080, "dashboard_address": MASTER}
+        node = build_broker(self.nodes.config(MASTER, **more), parts)
+        with self.assertRaises(SettingError) as raised:
+            monitored(node, parts)
+        self.assertEqual(raised.exception.key, "dashboardAddress")
+        self.assertIn("set dashboardPasswordFile", str(raised.exception))
+        parts.listening.claim(10911, "")
+
+    def test_a_password_file_that_is_none_stops_the_start(self) -> None:
+        for content, why in ((None, "can't be read"), ("secret", "one line"), ("a:b\nc:d", "one line")):
+            self.password.unlink(missing_ok=True)
+            if content is not None:
+                self.password.write_text(content)
+            with self.assertRaises(SettingError) as raised:
+                self.start(MASTER)
+            self.assertEqual(raised.exception.key, "dashboardPasswordFile")
+            self.assertIn(why, str(raised.exception))
+
+    def test_on_the_hosts_own_address_other_sites_names_are_refused(self) -> None:
+        """A name of the DNS may be made to lead here: a page of that site could then read this one."""
+        self.start("127.0.0.1", dashboard_address=None, dashboard_password_file=None)
+        for name, status in (("localhost:8080", 200), ("127.0.0.1:8080", 200), ("evil.example", 403)):
+            answer = self.ask(asks("/", host=name, password=None), "127.0.0.1").answer
+            self.assertIn(f" {status} ".encode(), answer[:20], name)
+
+    def test_names_of_others_are_text(self) -> None:
+        node = self.start(MASTER)
+        node.parts.store.watermark.note_full("<script>alert(1)</script>")
+        self.assertIn("&lt;script&gt;", self.shown())
+        self.assertNotIn("<script>alert", self.shown())
+
+    def test_metrics_may_be_shown_beside_it(self) -> None:
+        self.start(MASTER, metrics_port=5557, metrics_address=MASTER)
+        self.assertEqual(page(self.nodes, f"{MASTER}:5557", "/healthz"), (200, "ok\n"))
+        self.assertIn("broker-a", self.shown())

@@ -1,0 +1,88 @@
+"""`hatwisted conf`: samples that pass their own check, errors with line numbers, and every key explained."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.cli.main import main
+from hatwisted.config.keydocs import all_keys, key_docs, nearest, without_effect
+
+
+class ConfTests(SynchronousTestCase):
+    def conf(self, *words, code=0):
+        done = CliRunner(env={"NAMESRV_ADDR": "n:9876"}).invoke(main, ["conf", *words])
+        self.assertEqual(done.exit_code, code, done.output)
+        return done.output
+
+    def file(self, text):
+        path = Path(self.mktemp())
+        path.write_text(text)
+        return str(path)
+
+    def test_every_sample_is_listed_printed_and_passes(self):
+        names = [line.split()[0] for line in self.conf("sample").splitlines()]
+        self.assertIn("2m-2s-sync/broker-a-s", names)
+        for name in names:
+            self.assertIn("nothing to say", self.conf("check", self.file(self.conf("sample", name))), name)
+        self.assertIn("there are: 2m-2s-async", self.conf("sample", "nope", code=2))
+
+    def test_a_mistake_is_named_with_its_line(self):
+        path = self.file("brokerName=a\nlistenPort=many\n")
+        self.assertIn(f"error: {path}:2: listenPort: can't be 'many'", self.conf("check", path, code=1))
+        told = json.loads(self.conf("check", "--json", path, code=1))
+        self.assertIn("listenPort", told["error"])
+
+    def test_a_misspelt_key_is_a_warning(self):
+        told = self.conf("check", self.file("brokerRol=SLAVE\n"), code=1)
+        self.assertIn("did you mean brokerRole?", told)
+        self.assertTrue(told.startswith("warning: "))
+
+    def test_a_slaves_file_is_checked_as_a_slaves(self):
+        self.assertIn(
+            "allowed: a whole number from 1", self.conf("check", self.file("brokerRole=SLAVE\n"), code=1)
+        )
+
+    def test_a_key_is_explained_whatever_its_case(self):
+        told = self.conf("explain", "HAFIRSTSYNC")
+        self.assertIn("haFirstSync  (broker)", told)
+        self.assertIn("default: lastFile", told)
+        both = self.conf("explain", "listenPort")
+        self.assertIn("default: 10911", both)
+        self.assertIn("default: 9876", both)
+
+    def test_with_what_a_file_sets_it_to(self):
+        path = self.file("brokerName=a\nfileReservedTime=48\n")
+        self.assertIn(f"{path}:2: 48", self.conf("explain", "fileReservedTime", "--conf", path))
+
+    def test_what_nobody_knows(self):
+        self.assertIn("did you mean brokerRole", self.conf("explain", "brokerRol", code=1))
+        self.assertIn("no such key", self.conf("explain", "zzz", code=1))
+        self.assertIn("without effect", self.conf("explain", "sendMessageThreadPoolNums", code=1))
+
+    def test_all_keys_are_listed(self):
+        self.assertGreater(len(json.loads(self.conf("explain", "--json"))), 80)
+        self.assertIn("brokerClusterName", self.conf("explain"))
+
+
+class KeyDocTests(SynchronousTestCase):
+    def test_words_come_from_the_schema(self):
+        (doc,) = key_docs("slaveSyncInterval")
+        self.assertIn("Ours: between two copies.", doc.words)
+        (inherited,) = key_docs("haTlsPeers")
+        self.assertIn("separated by semicolons", inherited.words)
+
+    def test_a_key_of_ours_says_something(self):
+        """One without words is RocketMQ's, and so must be known there."""
+        silent = {each.key for each in all_keys() if not each.words}
+        ours = {each.key for each in all_keys() if each.words.startswith("Ours")}
+        self.assertEqual(silent & ours, set())
+        self.assertGreater(len(ours), 5)
+
+    def test_secrets_have_no_default(self):
+        self.assertIsNone(key_docs("tls.server.keyPassword")[0].default)
+
+    def test_keys_that_do_nothing(self):
+        self.assertIsNone(without_effect("brokerName"))
+        self.assertIn("brokerRole", nearest("brokerRoll"))

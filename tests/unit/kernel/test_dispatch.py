@@ -1,0 +1,162 @@
+"""Usual records: what the compiled twin finds equals the columns, and it stops at whatever is unusual."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.logcodec.scan import MAX_RECORDS
+from hatwisted.wire import layout
+from hatwisted.wire.hostport import HostPort
+from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.kerneltwins import NOT_BUILT, by_columns, compiled, told
+
+V6 = HostPort(bytes(15) + b"\1", 10911)
+V4 = HostPort(b"\x7f\0\0\1", 10911)
+BASE = 1 << 20
+
+pairs = st.sampled_from(
+    [
+        *(b"TAGS\x01red\x02", b"TAGS\x01\x02", b"TAGS\x01blue", b"TAG\x01x\x02", b"TAGS\x01a\x01b\x02"),
+        *(
+            b"KEYS\x01a b\x02",
+            b"KEYS\x01  a  \x02",
+            b"KEYS\x01 \x02",
+            b"KEYS\x01" + b"k" * 300 + b"\x02",
+            b"KEYS\x01z",
+        ),
+        *(
+            b"UNIQ_KEY\x017F0001\x02",
+            b"UNIQ_KEY\x01a b\x02",
+            b"\x02\x02",
+            b"\x01x\x02",
+            b"DELAY\x013\x02",
+            b"x",
+        ),
+        *(b"\x01", b"KEYS", b"TAGS\x02red\x01"),
+    ]
+)
+odd_pairs = st.sampled_from(
+    ["TAGS\x01ü\x02".encode(), "KEYS\x01a ü\x02".encode(), "UNIQ_KEY\x01ü\x02".encode()]
+)
+
+
+@st.composite
+def records(draw: st.DrawFn, odd: bool) -> dict[str, Any]:
+    areas = st.one_of(pairs, pairs, pairs, odd_pairs) if odd else pairs
+    topics = ["T", "Topic", "x" * 127]
+    versions = [1]
+    if odd:
+        topics += ["ü", layout.SCHEDULE_TOPIC]
+        versions += [1] * 9 + [2]
+    return {
+        "topic": draw(st.sampled_from(topics)),
+        "body": draw(st.binary(max_size=40)),
+        "raw_properties": b"".join(draw(st.lists(areas, max_size=5))),
+        "queue_id": draw(st.sampled_from([0, 1, 2, -1, (1 << 31) - 1])),
+        "sys_flag": draw(st.sampled_from([0, 0, 0, 1, 4, 8, 12])),
+        "born_host": draw(st.sampled_from([V4, V6])),
+        "store_host": draw(st.sampled_from([V4, V6])),
+        "store_timestamp": draw(st.integers(0, 1 << 45)),
+        "version": draw(st.sampled_from(versions)),
+    }
+
+
+def piece(fields: list[dict[str, Any]], first: int = 7) -> bytes:
+    """Records back to back, with queue offsets that follow one another in each queue."""
+    data, next_offsets = b"", dict[tuple[str, int], int]()
+    for each in fields:
+        key = (each["topic"], each["queue_id"])
+        offset = next_offsets.get(key, first)
+        if not each["sys_flag"] & layout.SYS_UNQUEUED:
+            next_offsets[key] = offset + 1
+        record = make_record(**each, queue_offset=offset, physical_offset=BASE + len(data))
+        data += encode_record(record)
+    return data
+
+
+class UsualRecordTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+        self.usual = compiled().usual_records
+
+    @settings(max_examples=200)
+    @given(st.lists(records(odd=False), min_size=1, max_size=12), st.booleans())
+    def test_usual_records_are_all_found(self, fields: list[dict[str, Any]], keys: bool) -> None:
+        data = piece(fields)
+        found = self.usual(data, BASE, keys)
+        self.assertEqual(told(found), by_columns(data, BASE, keys))
+        self.assertEqual(found.stored, fields[-1]["store_timestamp"])
+        queued = [each["store_timestamp"] for each in fields if not each["sys_flag"] & layout.SYS_UNQUEUED]
+        self.assertEqual(found.queued, queued[-1] if queued else 0)
+
+    @settings(max_examples=200)
+    @given(st.lists(records(odd=True), min_size=1, max_size=12))
+    def test_whatever_is_found_is_right(self, fields: list[dict[str, Any]]) -> None:
+        data = piece(fields)
+        found = self.usual(data, BASE, True)
+        if found is not None:
+            self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
+
+    @settings(max_examples=300)
+    @given(st.lists(records(odd=False), min_size=1, max_size=5), st.randoms(use_true_random=False))
+    def test_damage(self, fields: list[dict[str, Any]], chance: random.Random) -> None:
+        data = bytearray(piece(fields))
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
+        damaged = bytes(data[: chance.randrange(len(data) + 1)])
+        found = self.usual(damaged, BASE, True)
+        if found is not None:
+            self.assertEqual(told(found), by_columns(damaged[: found.size], BASE, True))
+
+    def test_it_stops_before_what_is_unusual(self) -> None:
+        plain = {"topic": "T", "body": b"x", "raw_properties": b"TAGS\x01t\x02", "queue_id": 0, "sys_flag": 0}
+        unusual: list[dict[str, Any]] = [
+            {"topic": "ü"},
+            {"topic": layout.SCHEDULE_TOPIC},
+            {"raw_properties": "TAGS\x01ü".encode()},
+            {"raw_properties": b"KEYS\x01" + b"k " * 9000},
+            {"version": 2},
+        ]
+        for change in unusual:
+            data = piece([plain, plain, plain | change, plain])
+            found = self.usual(data, BASE, True)
+            self.assertEqual((found.records, len(found.runs)), (2, 1), change)
+            self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
+            self.assertIsNone(self.usual(data[found.size :], BASE + found.size, True))
+        one = piece([plain])
+        for rest in (b"", encode_blank(64), bytes(200), one[:-1], one[:20], one):
+            self.assertEqual(self.usual(one + rest, BASE, True).size, len(one))
+        for bad in (b"", one[:-1], bytes(200), encode_blank(64)):
+            self.assertIsNone(self.usual(bad, BASE, True))
+        self.assertIsNone(self.usual(one, BASE + 1, True))
+
+    def test_a_queue_that_jumps_begins_another_run(self) -> None:
+        plain = {"topic": "T", "body": b"x", "raw_properties": b"", "queue_id": 0, "sys_flag": 0}
+        first = piece([plain])
+        record = make_record(**plain, queue_offset=9, physical_offset=BASE + len(first))  # type: ignore[arg-type]
+        data = first + encode_record(record)
+        found = self.usual(data, BASE, True)
+        self.assertEqual((found.records, found.size), (1, len(first)))
+        (run,) = self.usual(data[len(first) :], BASE + len(first), True).runs
+        self.assertEqual((run.queue_offset, run.physical_offset), (9, BASE + len(first)))
+
+    def test_no_more_than_a_step_has(self) -> None:
+        fields = [
+            {"topic": f"T{number}", "body": b"", "raw_properties": b"", "queue_id": 0, "sys_flag": 0}
+            for number in range(MAX_RECORDS + 5)
+        ]
+        data = piece(fields)
+        found = self.usual(data, BASE, True)
+        self.assertEqual((found.records, len(found.runs)), (MAX_RECORDS, MAX_RECORDS))
+        self.assertEqual(told(found), by_columns(data, BASE, True))
+        keys = [{**fields[0], "raw_properties": b"KEYS\x01" + b"k " * 100} for _ in range(100)]
+        data = piece(keys)
+        found = self.usual(data, BASE, True)
+        self.assertEqual(len(found.hashes), 4 * 8100)
+        self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))

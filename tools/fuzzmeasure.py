@@ -1,0 +1,86 @@
+"""What inputs of 64 KiB cost each decoder at most: time, and memory beside what the process had before.
+
+    python -m tools.fuzzmeasure [TARGET ...]
+
+Each target runs in a process of its own, without the instruments of the search (they keep what they compare).
+The inputs are short patterns, repeated: those of the corpus and its seeds, pieces of them, and the ends of ranges.
+Time is the processor's, for decoding once: what a target does several times over it names in `once`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from random import Random
+from typing import Any, Final
+
+from tools.fuzz import CHECKOUT, LONGEST, corpora, targets
+
+PATTERNS: Final = 300
+"""Inputs of each target."""
+LONGEST_PATTERN: Final = 400
+SLOW: Final = 0.03
+"""Seconds from which on an input is timed again, the quickest of AGAIN counting: the machine has other work."""
+AGAIN: Final = 5
+
+
+def inputs(name: str) -> Iterator[bytes]:
+    """Whole ones and pieces, each repeated up to LONGEST."""
+    random = Random(name)
+    known = [*targets()[name].seeds(), *corpora().read_corpus(name)]
+    patterns = [*import_module("tests.fuzz.mutation").NUMBERS, *(each for each in known if each)]
+    while len(patterns) < PATTERNS:
+        whole = random.choice(known)
+        begin = random.randrange(len(whole) + 1)
+        patterns.append(whole[begin : begin + random.randint(1, LONGEST_PATTERN)] or b"\0")
+    for pattern in patterns:
+        head = random.choice(known)[: random.choice((0, 0, 1, 8, 64))]
+        yield (head + pattern * (LONGEST // len(pattern) + 1))[:LONGEST]
+
+
+def measure(name: str) -> dict[str, float]:
+    """Seconds and bytes of one target."""
+    target, slowest = targets()[name], 0.0
+    for data in target.seeds():
+        target.feed(data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for data in inputs(name):
+        for decode in target.once or (target.run,):
+            taken = _seconds(decode, data)
+            if taken > SLOW:
+                taken = min(taken, *(_seconds(decode, data) for _ in range(AGAIN)))
+            slowest = max(slowest, taken)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"seconds": slowest, "bytes": grown << 10}
+
+
+def _seconds(decode: Any, data: bytes) -> float:
+    began = time.thread_time()
+    with contextlib.suppress(Exception):
+        decode(data)
+    return time.thread_time() - began
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measure(sys.argv[2])))
+        return
+    print("| target | slowest 64 KiB | memory that it took |\n|---|---|---|")
+    for name in sys.argv[1:] or targets():
+        command = [sys.executable, "-m", "tools.fuzzmeasure", "--one", name]
+        told = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True).stdout
+        found = json.loads(told)
+        print(
+            f"| `{name}` | {found['seconds'] * 1000:.1f} ms | {found['bytes'] / (1 << 20):.1f} MiB |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
