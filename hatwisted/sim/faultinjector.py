@@ -196,7 +196,7 @@ class FaultInjector:
 
     def _begin_rot(self, fault: Fault) -> None:
         if not self._operator.decay.begin(fault):
-            del self.struck[fault.kind]
+            self.struck -= Counter((fault.kind,))
 
     def _begin_stop(self, fault: Fault) -> None:
         name = fault.host

@@ -189,7 +189,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
 def _with_rot(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
     """Some runs in which nobody reads what has changed, or looks for it, have bits that change at rest."""
     asked = ROT in kinds or set(kinds) == set(FAULT_KINDS)
-    if random.random() > 1 / 8 or setup.read or setup.audited or not asked:
+    if random.random() > 1 / 3 or setup.read or setup.audited or not asked:
         return setup
     faults = sorted((*setup.faults, *draw_rot(random, setup.seconds)), key=lambda fault: fault.at)
     return msgspec.structs.replace(setup, faults=tuple(faults))
