@@ -270,7 +270,7 @@ BUGS |= {
         "datasync",
         _nothing,
         POWER,
-        conf={"log_file_size": 1 << 14, "pause": 0.15, "sizes": (500, 3000)},
+        conf={"log_file_size": 1 << 14, "queue_file_entries": 100, "pause": 0.05, "sizes": (20, 500)},
     ),
     "queues-uncut": Bug(
         "queues keep entries of records that were cut", ConsumeQueueTable, "truncate", _nothing
