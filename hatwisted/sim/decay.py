@@ -127,7 +127,11 @@ class Decay:
         return wrong
 
     def same(self, here: bytes, there: bytes, start: int) -> bool:
-        """Are these bytes of two logs the same, but for what has changed? start: their offset."""
+        """Are these bytes of two logs the same, but for what has changed?
+
+        - here, there: of the one and of the other
+        - start: their offset
+        """
         if here == there:
             return True
         wrong = [offset - start for offset in self._offsets if 0 <= offset - start < len(here)]
