@@ -28,6 +28,7 @@ from bench import (
     sending,
     sparking,
     waiting,
+    watching,
 )
 from bench.arena import Arena
 from bench.figures import Figure, Outcome, spread
@@ -44,7 +45,9 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "sync-cost": sending.sync_cost,
     "acl-cost": protecting.acl_cost,
     "tls-cost": protecting.tls_cost,
+    "metrics-cost": watching.metrics_cost,
     "catch-up": catchup.catch_up,
+    "catch-up-tls": protecting.ha_tls_cost,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,
     "restart": restarting.restart,

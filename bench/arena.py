@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.bareloops import bare_loops, told
 from bench.figures import Outcome
+from bench.warmth import touch
 from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import REPOSITORY, ServerProcess, Setting, read_conf
 
@@ -34,6 +36,7 @@ MEASURE_SECONDS = (
 REPEATS = 3
 COLD_SECONDS = 10
 FULL_STORE = 3 << 30  # bytes
+WARM_BYTES = 2 << 30  # of memory touched before each measured phase
 MESSAGE_BYTES = 1250  # roughly what a message of 1 KiB takes in the log
 
 LoadOptions = Mapping[str, int | str]
@@ -200,20 +203,28 @@ class Duel:
                 server.resume()
 
     def contest(self, options: LoadOptions) -> dict[Kind, list[dict[str, Any]]]:
-        """Warm both until flat, then measure in turn; also notes the first ten seconds of each."""
+        """Warm both until flat, then measure in turn; also notes the first ten seconds of each, and what the
+        machine does without either. `master_us`, `slave_us` of a result: CPU time of a message."""
         results: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in self.arena.kinds}
         for kind in list(self.groups):
             with self.attempt(kind):
                 self._warm(kind, options)
+        self.outcome.notes.append(told(bare_loops(self.arena.folder)))
         for number, kind in self.arena.turns():
             if kind not in self.groups:
                 continue
+            touch(WARM_BYTES // 8 if self.arena.quick else WARM_BYTES)
             with self.attempt(kind), self.alone(kind) as group:
                 seconds = self.arena.measure_seconds
+                before = [server.cpu_seconds() for server in servers(group)]
                 result = self.arena.load(
                     group.master_port, options, warm=(REWARM_SECONDS, 0), seconds=seconds, quiet=True
                 )
                 check_answers(result)
+                for name, server, then in zip(("master", "slave"), servers(group), before, strict=True):
+                    # The rates are those of each second, the ones before the measurement with them.
+                    each = (server.cpu_seconds() - then) / max(1, sum(result["rates"]))
+                    result[f"{name}_us"] = 1e6 * each
                 self.arena.say(f"{kind.value} {number + 1}: {described(result)}")
                 results[kind].append(result)
         return results

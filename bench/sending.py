@@ -11,6 +11,7 @@ from testbed.brokergroup import Kind
 PING: LoadOptions = {"connections": 1, "window": 1}
 WIDE: LoadOptions = {"connections": 8, "window": 256}
 SYNC_COST = 10.0  # percent
+MASTER_US, BATCHED_US = 8.0, 3.5  # of CPU time for a message sent by itself, and for one in a batch
 
 
 def values(results: dict[Kind, list[dict[str, Any]]], name: str) -> Values:
@@ -24,6 +25,7 @@ def send_sync(arena: Arena) -> Outcome:
         results = duel.contest(SINGLE)
     rates = values(results, "rate")
     outcome.figures.append(ratio_figure("send, SYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.0))
+    _tell_costs(outcome, "send, SYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -41,6 +43,7 @@ def send_async(arena: Arena) -> Outcome:
     outcome.figures.append(
         ratio_figure("send, ASYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.0)
     )
+    _tell_costs(outcome, "send, ASYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -53,6 +56,7 @@ def batch_sync(arena: Arena) -> Outcome:
     rates = values(results, "rate")
     label = "batch send (50 a request), SYNC_MASTER, 4 x 8 in flight"
     outcome.figures.append(ratio_figure(label, "msgs/s", rates, at_least=1.3))
+    _tell_costs(outcome, label, results, BATCHED_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -94,6 +98,26 @@ def sync_cost(arena: Arena) -> Outcome:
         absolute_figure("cost of SYNC_MASTER at 8 x 256", "%", losses, text, at_most=SYNC_COST, digits=1)
     )
     return outcome
+
+
+def _tell_costs(
+    outcome: Outcome, label: str, results: dict[Kind, list[dict[str, Any]]], at_most: float
+) -> None:
+    """CPU time of a message, user and system: a second figure for the same row, which noise hardly moves."""
+    outcome.figures.append(
+        absolute_figure(
+            f"{label}: CPU time of the master for a message",
+            "µs",
+            values(results, "master_us"),
+            f"≤ {at_most:g} µs",
+            at_most=at_most,
+            digits=1,
+        )
+    )
+    slave = values(results, "slave_us")
+    outcome.figures.append(
+        absolute_figure(f"{label}: CPU time of the slave for a message", "µs", slave, "–", digits=1)
+    )
 
 
 def _tell_latencies(outcome: Outcome, results: dict[Kind, list[dict[str, Any]]]) -> None:

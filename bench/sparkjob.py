@@ -54,11 +54,12 @@ def count(job: Job) -> Callable[[], int]:
 def land(job: Job) -> Callable[[], int]:
     """The log into a new Delta table."""
     from hatwisted.pipeline.jobs.land.landing import land as land_job
+    from hatwisted.pipeline.jobs.land.landoptions import LandOptions
 
     def run() -> int:
         table = Path(job["table"])
         shutil.rmtree(table, ignore_errors=True)
-        return land_job([job["path"]], str(table)).rows
+        return land_job([job["path"]], str(table), LandOptions(engine="spark")).rows
 
     return run
 

@@ -24,10 +24,10 @@ from hatwisted.clientcore.answers import (
 )
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
+from hatwisted.clientcore.lookups import Lookups
 from hatwisted.clientcore.message import checked_group, checked_topic
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.routes import readable_queues
-from hatwisted.clientcore.session import Session
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
@@ -71,12 +71,9 @@ class GroupSettings(TypedDict, total=False):
     whichBrokerWhenConsumeSlowly: int
 
 
-class Admin:
+class Admin(Lookups):
     """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, BadAnswer, NoNameServer or
     NoRoute."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
 
     # ---- topics
 

@@ -20,11 +20,18 @@ Points = Sequence[tuple[float, float | None]]
 
 
 class Chart(NamedTuple):
-    """title: of it; unit: of its figures, as text; lines: name -> (clock seconds, figure or None) in order."""
+    """One.
+
+    - title: of it
+    - unit: of its figures, as text
+    - lines: name -> (clock seconds, figure or None) in order
+    - least: figure at the top, if none is higher
+    """
 
     title: str
     unit: Callable[[float], str]
     lines: Mapping[str, Points]
+    least: float = 0.0
 
 
 def span_of(chart: Chart, now: float) -> float:
@@ -37,7 +44,8 @@ def drawn(chart: Chart, now: float) -> Markup:
     """Its SVG. now: at the right edge."""
     span = span_of(chart, now)
     figures = [figure for line in chart.lines.values() for _, figure in line if figure is not None]
-    most = max(figures, default=0.0) or 1.0
+    most = max(figures, default=0.0)
+    most = max(most, chart.least) or 1.0
     floor = HEIGHT - BOTTOM
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(chart.title)}: '

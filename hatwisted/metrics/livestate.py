@@ -14,7 +14,7 @@ from hatwisted.metrics.advice import Advice
 from hatwisted.metrics.chart import Chart, drawn, span_of
 from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.hour import INTERVAL, Hour, Totals, counts_of
-from hatwisted.metrics.linkwatch import LinkWatch
+from hatwisted.metrics.linkwatch import LOOK_INTERVAL, LinkWatch
 from hatwisted.timing.histogram import Histogram
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -99,11 +99,11 @@ class LiveState:
                 ("log_end", "Log ends at", f"{store.log.max_offset:,}", store.log.max_offset),
                 (
                     "unsynced",
-                    "Not yet on disk",
+                    "Not synced",
                     size_text(store.log.max_offset - store.log.flushed_offset),
                     store.log.max_offset - store.log.flushed_offset,
                 ),
-                ("behind", "Furthest behind", "nobody" if lag is None else seconds_text(lag), lag or 0),
+                ("behind", "Behind", "nobody" if lag is None else lag_text(lag), lag or 0),
                 ("disk", "Disk", f"{store.disk_usage_ratio:.0%}", round(store.disk_usage_ratio, 4)),
                 ("clients", "Clients", f"{self._node.connections:,}", self._node.connections),
             ],
@@ -122,7 +122,7 @@ class LiveState:
             "acked": link.ack_offset,
             "lag_bytes": link.lag_bytes,
             "lag": size_text(link.lag_bytes),
-            "seconds": seconds_text(self._seconds_behind(link)),
+            "seconds": lag_text(self._seconds_behind(link)),
             "rate": f"{size_text(link.sent_per_second)}/s",
         }
 
@@ -136,7 +136,7 @@ class LiveState:
             "acked": status.reported_offset,
             "lag_bytes": watch.lag_bytes,
             "lag": size_text(watch.lag_bytes) if known else "unknown",
-            "seconds": seconds_text(watch.lag_seconds) if known else "unknown",
+            "seconds": lag_text(watch.lag_seconds) if known else "unknown",
             "rate": f"{size_text(status.received_per_second)}/s",
         }
 
@@ -154,7 +154,7 @@ class LiveState:
                 lambda value: f"{value:,.0f}/s",
                 {"in": line(lambda each: each.rate_in), "out": line(lambda each: each.rate_out)},
             ),
-            Chart("Furthest behind", seconds_text, {"behind": line(lambda each: each.lag)}),
+            Chart("Furthest behind", lag_text, {"behind": line(lambda each: each.lag)}, least=LOOK_INTERVAL),
             Chart(
                 "99 of 100 puts are through within",
                 seconds_text,
@@ -179,7 +179,10 @@ def _ago(chart: Chart, now: float) -> str:
 
 def _most(chart: Chart) -> str:
     figures = [figure for line in chart.lines.values() for _, figure in line if figure is not None]
-    return f"at most {chart.unit(max(figures))}" if figures else "nothing yet"
+    if not figures:
+        return "nothing yet"
+    text = chart.unit(max(figures))
+    return text if text.startswith("less") else f"at most {text}"
 
 
 def text_of_time(seconds: float) -> str:
@@ -194,6 +197,11 @@ def size_text(size: float) -> str:
             return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
         size /= 1024
     return f"{size:,.1f} TiB"
+
+
+def lag_text(seconds: float) -> str:
+    """How late; ends of logs are looked at once a second."""
+    return seconds_text(seconds) if seconds >= LOOK_INTERVAL or seconds <= 0 else "less than 1 s"
 
 
 def seconds_text(seconds: float) -> str:

@@ -23,5 +23,9 @@ class DamagedLogRange(PipelineError):
     """Bytes in the middle of a log aren't a record, and the reader's mode is to fail on that."""
 
 
+class LostRange(PipelineError):
+    """A part of a log that was to be read isn't there any more."""
+
+
 class WrongSchema(PipelineError):
     """A column that doesn't exist, or not with this type."""

@@ -2,7 +2,8 @@
 
 No I/O and no clock, as `promises`. A group sees every message that the master's queues hold, its retries among
 them, at least once; an ordered group sees those of a queue in their order. A message that it has failed on comes
-again, or is among its dead letters; what is delivered once more after it has come again, and gone well, needn't.
+again, or is among its dead letters; what is delivered once more after it has gone well, with as many failures or
+more before it, needn't: another member may have committed it.
 
 Progress is a number, and knows of no history: where a promoted slave never had what a group has read, the group's
 number stands for other messages than before, and those that come to stand below it may be left out, unless they
@@ -77,7 +78,7 @@ class Consumption:
         if not failed:
             self._failing.pop(seen.body, None)
             self._consumed[seen.body] = max(times, self._consumed.get(seen.body, 0))
-        elif times >= self._consumed.get(seen.body, 0):
+        elif times > self._consumed.get(seen.body, -1):
             self._failing[seen.body] = max(times, self._failing.get(seen.body, 0))
 
     def missing(self, store: StoreView, topics: Iterable[QueueKey]) -> list[Violation]:

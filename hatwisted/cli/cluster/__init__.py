@@ -2,9 +2,10 @@
 
 Read `clusterrun` (a reactor for as long as one command takes) with `clusteraccount` and `clustertls` (who signs
 its requests, what encrypts them), then the command that interests you; `brokerlist` is `hatwisted cluster`,
-`audit` compares the logs of two brokers, `status` shows how all of them are (`looking` asks, `hatwisted.health`
-judges, `statusscreen` draws), `attach` makes a slave of a running master on this host (`slaveplan` says how it is
-configured, `newslave` starts it, `copyprogress` shows it copy), `completion` is what the shell offers after TAB.
+`broker` and `msg` are about single ones, `audit` compares the logs of two brokers, `status` shows how all of
+them are (`looking` asks, `hatwisted.health` judges, `statusscreen` draws), `attach` makes a slave of a running
+master on this host (`slaveplan` says how it is configured, `newslave` starts it, `copyprogress` shows it copy),
+`completion` is what the shell offers after TAB.
 
 They work through `hatwisted.client`, as a program would.
 """

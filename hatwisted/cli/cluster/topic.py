@@ -54,6 +54,32 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
     sys.exit(run(namesrv, work))
 
 
+@topic.command("route")
+@click.argument("name", shell_complete=completion.topics)
+@cluster_options
+@json_option
+def route_command(name: str, namesrv: str, as_json: bool) -> None:
+    """Show which brokers have a topic: queues and permission, as clients are told."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        route = await cluster.admin().route(name)
+        groups = {each.broker_name: each for each in route.broker_datas}
+        columns = ("broker", "read", "write", "perm", "cluster", "addresses")
+        rows = []
+        for queues in sorted(route.queue_datas, key=lambda each: each.broker_name):
+            group = groups.get(queues.broker_name)
+            numbers = queues.read_queue_nums, queues.write_queue_nums, queues.perm
+            addresses = group.broker_addrs if group is not None else {}
+            rows.append((queues.broker_name, *numbers, group.cluster if group is not None else "", addresses))
+        shown = [
+            (*row[:5], " ".join(f"{number}={address}" for number, address in sorted(row[5].items())))
+            for row in rows
+        ]
+        show(as_json, [dict(zip(columns, row, strict=True)) for row in rows], columns, shown)
+
+    sys.exit(run(namesrv, work))
+
+
 @topic.command("create")
 @click.argument("name")
 @cluster_options

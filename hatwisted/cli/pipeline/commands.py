@@ -16,7 +16,15 @@ from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
-from hatwisted.cli.pipeline.sparkrun import JobBar, job, key_values, master_option, print_result, session
+from hatwisted.cli.pipeline.sparkrun import (
+    JobBar,
+    chose_spark,
+    job,
+    key_values,
+    master_option,
+    print_result,
+    session,
+)
 from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
@@ -29,8 +37,8 @@ def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
     A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster. Exit codes: 0 everything in order; 1 problems
-    found; 2 not done; 130 interrupted.
+    Spark, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
+    0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
 
@@ -54,6 +62,13 @@ def pipeline() -> None:
 @click.option("--columns", help="Columns to land, separated by commas; all by default.")
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="What lands: Spark, or this process alone; auto: Spark for more than a GiB, or what only it can do.",
+)
 @master_option
 @json_option
 @job
@@ -62,25 +77,25 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 
     The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
     """
-    from hatwisted.pipeline.jobs.land import landing
+    from hatwisted.pipeline.jobs.land import landing, landoptions
 
-    how = landing.LandOptions(
+    how = landoptions.LandOptions(
+        engine=options["engine"],
         mode="continuous" if follow else "once",
         every=options["every"],
         checkpoint=options["checkpoint"],
         columns=options["columns"].split(",") if options["columns"] else None,
-        max_bytes_per_trigger=options["max_bytes"] or landing.MAX_BYTES_PER_TRIGGER,
-        compact_below=None if options["no_compact"] else landing.COMPACT_BELOW,
+        max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
+        compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
     )
     checks.check_stores(stores, how.columns)
-    with JobBar("land") as bar:
-        result = landing.land(
-            read_from(stores, options["topics"], options),
-            table,
-            how,
-            spark=session(options["master"], options["conf"]),
-            progress=bar,
-        )
+    source = read_from(stores, options["topics"], options)
+    engine = (
+        "spark" if how.engine == "auto" and chose_spark(options) else landing.engine_for(source, table, how)
+    )
+    spark = session(options["master"], options["conf"]) if engine == "spark" else None
+    with JobBar("land", ": reading the table" if spark is None else ": starting Spark") as bar:
+        result = landing.land(source, table, how, spark=spark, progress=bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
     if result.stopped and not follow:

@@ -47,6 +47,8 @@ EXTRA: Final = frozenset(("pyspark", "py4j", "pyarrow", "pandas", "deltalake", "
 STDERR: Final = 2
 """The descriptor that programs inherit."""
 DEFAULT_MASTER: Final = "local[*]"
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Environment variable: spark-submit has started the JVM."""
 
 
 class JobBar:
@@ -231,6 +233,11 @@ def session(master: str, conf: dict[str, str]) -> Any:
 
     with _spark_log.taken():
         return spark_session(master, "hatwisted", **conf)
+
+
+def chose_spark(options: dict[str, Any]) -> bool:
+    """Has the user said which Spark? Under spark-submit there's one already. options: those of `master_option`."""
+    return bool(options["conf"]) or options["master"] != DEFAULT_MASTER or SUBMITTED in os.environ
 
 
 def print_result(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str]]) -> None:

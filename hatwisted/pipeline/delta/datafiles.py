@@ -96,12 +96,16 @@ class DataFiles:
 
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""
+        for path in self.drop():
+            (self._root / path).unlink(missing_ok=True)
+
+    def drop(self) -> list[str]:
+        """Remove what isn't finished; the paths of what is, which a commit may mention."""
         self._waiting.clear()
         for file in self._open.values():
             file.abandon()
         self._open.clear()
-        for finished in self._finished:
-            (self._root / finished.path).unlink(missing_ok=True)
+        return [file.path for file in self._finished]
 
     def _flush(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0

@@ -30,6 +30,11 @@ def open_table(path: str) -> DeltaTable:
         raise WrongTable(f"{path}: can't be read as a Delta table: {one_line(error)}") from error
 
 
+def is_table(path: str) -> bool:
+    """Is there a Delta table in the folder?"""
+    return DeltaTable.is_deltatable(path)
+
+
 def local_folder(path: str) -> str:
     """`path` as a folder of this machine, which may be a mounted one; WrongTable for what isn't."""
     if path.startswith("file:"):
@@ -65,7 +70,7 @@ def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> 
 
 def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
     folder = Path(path)
-    if DeltaTable.is_deltatable(path):
+    if is_table(path):
         return
     if folder.exists() and (
         not folder.is_dir() or any(not _is_aside(entry.name) for entry in folder.iterdir())

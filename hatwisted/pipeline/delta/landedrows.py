@@ -17,6 +17,8 @@ STORE_DATE: Final = "store_date"
 FIRST_TIME: Final = -62_135_596_800_000_000
 END_TIME: Final = 253_402_300_800_000_000
 """From the year 1 to the year 10000, in microseconds since 1970."""
+PARTITION_BY: Final = ("topic", STORE_DATE)
+"""Columns that become folders of a landed table."""
 LANDING_KEYS: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset"),
     *("size", "store_timestamp", "body_crc", "broker"),

@@ -21,14 +21,13 @@ from pyspark.sql.types import StructType
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
 from hatwisted.pipeline.spark.filters import (
-    CONDITION_OPTIONS,
     FilterPushdown,
     is_given_filters,
     offset_bounds,
 )
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
-from hatwisted.pipeline.spark.readoptions import Limits, Options
+from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, Limits, Options
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
 

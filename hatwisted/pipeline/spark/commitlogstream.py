@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.errors import LostRange, PipelineError
 from hatwisted.pipeline.spark.logplaces import end_of_records, offset_at_time, shares
 from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
 from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound, Options, Start
@@ -35,10 +35,6 @@ Offsets = dict[str, int]
 """Physical offset by broker."""
 
 _log = logging.getLogger(__name__)
-
-
-class LostRange(PipelineError):
-    """A part of a log that a stream was to read isn't there any more."""
 
 
 def starting_offsets(options: Options) -> Start:

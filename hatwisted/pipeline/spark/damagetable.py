@@ -13,14 +13,15 @@ import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
-
-from pyspark.sql import DataFrame, SparkSession
 
 from hatwisted.pipeline.decode.logreader import Damage
 from hatwisted.pipeline.decode.storebytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 SUFFIX: Final = ".jsonl"
 DAMAGE_SCHEMA: Final = "broker string, file string, begin bigint, end bigint, reason string"

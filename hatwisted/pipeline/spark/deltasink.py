@@ -36,7 +36,7 @@ from pyspark.sql.types import StructType
 from hatwisted.pipeline.delta.commits import Claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
-from hatwisted.pipeline.delta.landedrows import landed_schema, with_store_date
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.errors import WrongSchema
@@ -44,7 +44,6 @@ from hatwisted.pipeline.spark.planstream import planned_rows
 from hatwisted.pipeline.spark.readoptions import BadOption, Options
 
 FORMAT: Final = "hatwisted-delta"
-PARTITION_BY: Final = ("topic", "store_date")
 LAND_OPTIONS: Final = ("claim", "rows", "columns")
 SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
 OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.conditions import UNCOMPARED, Condition, Operator
-from hatwisted.pipeline.spark.readoptions import Options
+from hatwisted.pipeline.spark.readoptions import RANGES, Options
 
 _OPERATORS: Final[dict[type[Filter], Operator]] = {
     EqualTo: "=",
@@ -41,20 +41,6 @@ _OPERATORS: Final[dict[type[Filter], Operator]] = {
     In: "in",
 }
 _TIMES: Final = frozenset({"store_timestamp", "born_timestamp"})
-
-RANGES: Final = {
-    "queueOffset": "queue_offset",
-    "physicalOffset": "physical_offset",
-    "storeTimestamp": "store_timestamp",
-    "bornTimestamp": "born_timestamp",
-}
-"""Columns with a range in the options, by the option's name without From or To."""
-
-CONDITION_OPTIONS: Final = (
-    "topic",
-    "queueId",
-    *(name + side for name in RANGES for side in ("From", "To")),
-)
 
 _PUSHDOWN_PLANNER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 

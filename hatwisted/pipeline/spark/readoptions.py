@@ -14,15 +14,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Final, TypeVar
-
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hatwisted.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _FLAGS: Final = {"true": True, "false": False}
+
+RANGES: Final = {
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+    "storeTimestamp": "store_timestamp",
+    "bornTimestamp": "born_timestamp",
+}
+"""Columns with a range in the options, by the option's name without From or To."""
+
+CONDITION_OPTIONS: Final = (
+    "topic",
+    "queueId",
+    *(name + side for name in RANGES for side in ("From", "To")),
+)
 
 
 class BadOption(PipelineError):
@@ -183,6 +198,8 @@ class Limits:
 
     def of_a_trigger(self) -> ReadLimit:
         """Which kind there is, for Spark; `latestOffset` applies both."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
         if self.max_bytes is not None:
             return ReadMaxBytes(self.max_bytes)
         return ReadAllAvailable() if self.max_records is None else ReadMaxRows(self.max_records)

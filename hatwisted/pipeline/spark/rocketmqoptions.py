@@ -20,9 +20,8 @@ from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
-from hatwisted.pipeline.spark.filters import CONDITION_OPTIONS
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
-from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound, Options, Start
+from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from hatwisted.pipeline.jobs.land.landing import LandOptions, Mode, land
+from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Mode
 from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10

@@ -211,6 +211,31 @@ def test_a_table_that_delta_rs_has_rewritten_goes_on(lake: Lake) -> None:
     assert lake.offsets() == lake.store.offsets[:3] + lake.store.offsets[4:]
 
 
+def test_the_engines_take_turns_and_make_the_same_table(lake: Lake) -> None:
+    for count, engine in ((40, "local"), (30, "spark"), (20, "local"), (10, "local"), (50, "spark")):
+        lake.store.append(count)
+        if engine == "spark":
+            found = lake.land()
+        else:
+            found = land([str(lake.store.root)], str(lake.table), LandOptions(engine="local"))
+        assert found.rows == count
+    assert lake.offsets() == lake.store.offsets
+    alone = {}
+    for engine in ("local", "spark"):
+        lake.table = lake.folder / engine
+        if engine == "spark":
+            lake.land(GOLDEN / "master")
+        else:
+            land([str(GOLDEN / "master")], str(lake.table), LandOptions(engine="local"))
+        table = DeltaTable(str(lake.table))
+        alone[engine] = (
+            table.to_pyarrow_table().sort_by("physical_offset"),
+            table.schema(),
+            table.metadata().partition_columns,
+        )
+    assert alone["local"] == alone["spark"]
+
+
 def test_two_stores_of_one_broker_are_refused(lake: Lake) -> None:
     lake.store.append(10)
     copy = lake.folder / "copy" / "broker-a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -45,12 +46,33 @@ def wait_for(process: Program, table: Path, rows: int) -> None:
         time.sleep(0.2)
 
 
+def test_small_logs_land_without_spark(tmp_path: Path) -> None:
+    store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
+    store.append(50)
+    program = (
+        "import sys; from hatwisted.cli.main import main\n"
+        "try: main(['pipeline', 'land', *sys.argv[1:], '--json'])\n"
+        "finally: print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(store.root), str(table)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    answer, modules = found.stdout.splitlines()
+    assert (found.returncode, json.loads(answer)["rows"], modules) == (0, 50, "[]"), found.stderr
+    assert landed(table) == store.offsets
+
+
 @pytest.mark.usefixtures("java")
-def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_ctrl_c_and_sigterm(tmp_path: Path, engine: str) -> None:
     store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
     store.append(RECORDS)
     # In hundreds of triggers, so that it's still at work when the signal comes, however late that is.
-    with landing(store, table, "--max-bytes", "8k") as process:
+    with landing(store, table, "--engine", engine, "--max-bytes", "8k") as process:
         wait_for(process, table, 1)
         # A terminal sends it to all of the foreground's processes: Spark's JVM and workers get it, too.
         os.killpg(process.pid, signal.SIGINT)
@@ -59,7 +81,7 @@ def test_ctrl_c_and_sigterm(tmp_path: Path) -> None:
     first = landed(table)
     assert first == store.offsets[: len(first)] and len(first) < RECORDS
 
-    with landing(store, table, "--follow", "--every", "0.2") as process:
+    with landing(store, table, "--engine", engine, "--follow", "--every", "0.2") as process:
         wait_for(process, table, RECORDS)
         store.append(100)
         wait_for(process, table, RECORDS + 100)

@@ -283,6 +283,56 @@ class TestCommands(TestCase):
         self.assertEqual(sorted(again.out.splitlines()), [b"a", b"b"])
 
     @asynchronous
+    async def test_single_messages_are_found_by_id_and_place(self):
+        lines = "".join(json.dumps({"body": f"m{n}", "keys": [f"k{n}"]}) + "\n" for n in range(3))
+        given = ("produce", "Single", "--ndjson", "--json", "--order-key", "k")
+        sent = (await self.run_command(*given, given=lines.encode())).lines
+        second = next(each for each in sent if each["queueOffset"] == 1)
+        place = f"Single/{second['queueId']}/1"
+        for what in (second["offsetMessageId"], place):
+            (found,) = (await self.run_command("msg", "get", what, "--json")).lines
+            self.assertEqual(found["messageId"], second["messageId"])
+            self.assertEqual((found["body"], found["keys"]), ("m1", ["k1"]))
+        shown = (await self.run_command("msg", "get", place)).out.decode()
+        self.assertIn(second["messageId"], shown)
+        self.assertTrue(shown.endswith("\n\nm1\n"), shown)
+        gone = await self.run_command("msg", "get", "Single/0/99", code=1)
+        self.assertIn("no message Single/0/99", gone.err)
+        await self.run_command("msg", "get", "k1", "-t", "Single", code=1)  # this rig's brokers have no index
+        await self.run_command("msg", "get", "nonsense", code=2)
+        await self.run_command("msg", "get", "Nowhere/0/0", code=2)
+
+    @asynchronous
+    async def test_a_brokers_settings_and_figures(self):
+        one = (await self.run_command("broker", "config", "get", "broker-a", "fileReserved*", "--json")).lines
+        self.assertEqual(one, [{"fileReservedTime": "72"}])
+        await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=48")
+        got = await self.run_command("broker", "config", "get", "broker-a", "fileReservedTime")
+        self.assertIn(b"48", got.out)
+        wrong = await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=soon", code=2)
+        self.assertIn("fileReservedTime", wrong.err)
+        await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime", code=2)
+        await self.run_command("broker", "config", "get", "broker-a", "noSuchKey", code=2)
+        self.assertIn("known: broker-a", (await self.run_command("broker", "stats", "nobody", code=2)).err)
+        figures = (await self.run_command("broker", "stats", "broker-a", "commitLog*", "--json")).lines[0]
+        self.assertIn("commitLogMaxOffset", figures)
+
+    @asynchronous
+    async def test_a_group_that_is_not_written_to(self):
+        await self.run_command("produce", "Routed", given=b"a\n")
+
+        async def perm():
+            return (await self.run_command("topic", "route", "Routed", "--json")).lines[0][0]["perm"]
+
+        self.assertEqual(await perm(), 6)
+        await self.run_command("broker", "writable", "broker-a", "off")
+        self.assertEqual(await perm(), 4)
+        await self.run_command("broker", "writable", "broker-a", "on")
+        self.assertEqual(await perm(), 6)
+        self.assertIn(b"broker-a", (await self.run_command("topic", "route", "Routed")).out)
+        await self.run_command("broker", "writable", "nobody", "off", code=2)
+
+    @asynchronous
     async def test_while_a_master_is_gone_its_slave_is_asked(self):
         await self.rig.add_broker("slave", "broker-a", role="SLAVE")
         await self.run_command("produce", "Look", given=b"a\nb\n")

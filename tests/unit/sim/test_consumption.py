@@ -72,8 +72,9 @@ class ConsumptionTests(SynchronousTestCase):
         self.give(1, failed=True)
         self.give(1, times=1)
         self.give(1, failed=True)
-        self.assertEqual(self.forgotten(), [])
         self.give(1, failed=True, times=1)
+        self.assertEqual(self.forgotten(), [])
+        self.give(1, failed=True, times=2)
         self.assertEqual(self.forgotten(), ["retried"])
 
     def test_a_message_is_a_dead_letter_after_so_many_failures_and_not_before(self) -> None:

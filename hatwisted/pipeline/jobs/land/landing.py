@@ -20,134 +20,41 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import pyarrow as pa
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, last_application
-from hatwisted.pipeline.delta.compaction import Compaction, compact
-from hatwisted.pipeline.delta.deltatable import local_folder, open_table, prepare_table
-from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
+from hatwisted.pipeline.delta.commits import claim, landed_since, last_application
+from hatwisted.pipeline.delta.deltatable import is_table, local_folder, open_table, prepare_table
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY
+from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
-from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.jobs.columnexpressions import landed
+from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_folder, landing_state
-from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
+from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.spark.damagetable import count_damages
-from hatwisted.pipeline.spark.deltasink import FORMAT, PARTITION_BY, DeltaSink, encode_claim
-from hatwisted.pipeline.spark.failures import reason_of
-from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
-from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
-from hatwisted.pipeline.spark.sparksession import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LandOptions", "LandResult", "engine_for", "land"]
+
+LOCAL: Final = "local"
+"""The kind of a landing's state when it needs no checkpoint of Spark's."""
+LOCAL_BYTES: Final = 1 << 30
+"""Of log: what `auto` lands without Spark."""
 
 _log = logging.getLogger(__name__)
-
-Mode = Literal["once", "continuous"]
-Progress = Callable[[int, int], None]
-
-MAX_BYTES_PER_TRIGGER: Final = 4 << 30
-"""Bytes of log per commit: seconds of work to repeat after a kill, and few large files."""
-COMPACT_BELOW: Final = 128 << 20
-"""Bytes of a Parquet file that small ones are made into."""
-COMPACT_EVERY: Final = 60.0
-"""Seconds between two looks for small files while a landing goes on."""
-LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at a running query."""
-STOP_WITHIN: Final = 60.0
-"""Seconds a trigger may still take when the landing is asked to stop; beyond that its work is repeated."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LandOptions:
-    """How to land.
-
-    - mode: `once` ends when everything there is now has landed; `continuous` follows the logs until Ctrl-C or
-      `stop`
-    - every: seconds between two triggers of `continuous`
-    - checkpoint: folder for the progress; None: next to the table
-    - columns: to land; None: all
-    - partitions: tasks of a full trigger; None: by size and cores
-    - max_bytes_per_trigger: of log
-    - compact_below: bytes of the files that small ones are merged into; None: leave them
-    - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
-      date; with it, rows pass through Spark's JVM, which takes about three times as long
-    """
-
-    mode: Mode = "once"
-    every: float = 5.0
-    checkpoint: str | None = None
-    columns: Sequence[str] | None = None
-    partitions: int | None = None
-    max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER
-    compact_below: int | None = COMPACT_BELOW
-    transform: Callable[[DataFrame], DataFrame] | None = None
-
-    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation drops one that's needed."""
-        rows = landed_schema(self.columns)
-        if self.transform is None or spark is None:
-            return rows
-        shape = from_arrow_schema(rows)
-        changed = self.transform(spark.createDataFrame([], shape)).schema
-        for name in (*LANDING_KEYS, STORE_DATE):
-            if name not in changed.fieldNames():
-                raise WrongSchema(f"{path}: the transformation must keep column {name}")
-        return to_arrow_schema(changed, timezone="UTC")
-
-    def read_options(self) -> dict[str, str]:
-        options = {
-            "columns": ",".join(landed_names(self.columns)),
-            "maxBytesPerTrigger": str(self.max_bytes_per_trigger),
-        }
-        return options
-
-    def trigger(self) -> dict[str, Any]:
-        if self.mode == "once":
-            return {"availableNow": True}
-        return {"processingTime": f"{self.every} seconds"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LandResult:
-    """What a landing did: sums over the commits it made itself.
-
-    `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
-    earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
-    against another writer, `damages` ranges of the log recorded in the source's `damagePath`, `stopped`
-    before its end by Ctrl-C.
-    """
-
-    table: str
-    rows: int
-    bytes: int
-    log_bytes: int
-    files: int
-    versions: tuple[int, ...]
-    seconds: float
-    removed: int
-    compacted: int
-    put_off: tuple[str, ...]
-    damages: int
-    stopped: bool
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def land(
     sources: Sequence[str] | LandingSource,
     table: str,
-    options: LandOptions = LandOptions(),
+    options: LandOptions = DEFAULTS,
     *,
     spark: SparkSession | None = None,
     progress: Progress | None = None,
@@ -159,7 +66,7 @@ def land(
     - sources: store folders, one per broker, or a Cluster
     - table: folder of the table
     - options: how
-    - spark: the session; None: one is made
+    - spark: the session, which makes Spark the engine; None: one is made if that's the engine
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
@@ -170,22 +77,30 @@ def land(
     path = local_folder(table)
     begun = seconds()
     writer = source.writer()
-    spark = spark or (spark_session() if options.transform else None)
+    engine = "spark" if spark is not None else engine_for(source, table, options)
+    if engine == "spark" and options.transform is not None:
+        spark = spark or _session()
     prepare_table(path, options.schema(path, spark), PARTITION_BY)
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
-    identity = source.identity()
-    chosen = options.checkpoint
-    folder = Path(chosen).absolute() if chosen else default_folder(path, source.format, identity)
-    with landing_state(folder, table_id=table_id, kind=source.format, identity=identity) as state:
+    identity, kind = source.identity(), LOCAL if engine == "local" else source.format
+    folder = _folder(path, options.checkpoint, kind, identity)
+    with landing_state(folder, table_id=table_id, kind=kind, identity=identity) as state:
         held = claim(path, writer)
         if _is_behind(state, path, source, landed_tails(path, writer.brokers)):
             _log.warning("%s: the table has rows of beyond this checkpoint: going on after those", folder)
             state = state.renewed()
         removed = remove_orphans(path, held)
         before, known = open_table(path).version(), _damages(source)
-        landing = _Landing(path, source, state, held, options, before, progress or _silent, seconds)
-        compaction, stopped = landing.run(spark or spark_session(), stop or threading.Event())
+        stop, report = stop or threading.Event(), progress or _silent
+        if isinstance(source, Stores) and engine == "local":
+            local = LocalLanding(path, source, state, held, options, report, seconds)
+            compaction, stopped = local.run(stop)
+        else:
+            from hatwisted.pipeline.jobs.land.sparklanding import SparkLanding
+
+            query = SparkLanding(path, source, state, held, options, before, report, seconds)
+            compaction, stopped = query.run(spark or _session(), stop)
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,
@@ -199,14 +114,48 @@ def land(
     )
 
 
+def engine_for(source: LandingSource, table: str, options: LandOptions) -> Literal["spark", "local"]:
+    """What lands: as the options say, or by what there is to do.
+
+    - source: what is landed
+    - table: folder of the table
+    - options: how
+
+    Raises PipelineError if the engine that the options name can't do it.
+    """
+    if options.engine == "spark":
+        return "spark"
+    reason = unsupported(source, options)
+    if options.engine == "local":
+        if reason is not None:
+            raise PipelineError(f"the engine local can't land this: {reason}; use the engine spark")
+        return "local"
+    if reason is not None:
+        return "spark"
+    path = local_folder(table)
+    tails = landed_tails(path, source.writer().brokers) if is_table(path) else {}
+    return "local" if source.backlog(tails) <= LOCAL_BYTES else "spark"
+
+
+def _session() -> SparkSession:
+    from hatwisted.pipeline.spark.sparksession import spark_session
+
+    return spark_session()
+
+
+def _folder(path: str, chosen: str | None, kind: str, identity: Writer) -> Path:
+    """Where the state is; of one that was chosen, each engine has its own part."""
+    if chosen is None:
+        return default_folder(path, kind, identity)
+    return Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
+
+
 def _is_behind(state: LandingState, path: str, source: LandingSource, tails: Mapping[str, Tail]) -> bool:
     """Has somebody else landed what this checkpoint would land again?"""
     if state.fresh or last_application(path) == state.application:
         return False
-    table = open_table(path)
-    found = reached(
-        state.spark_folder, lambda batch: (table.transaction_version(state.application) or -1) >= batch
-    )
+    last = open_table(path).transaction_version(state.application)
+    found = reached(state.spark_folder, lambda batch: last is not None and last >= batch)
     return found is not None and source.is_beyond(found, path, tails)
 
 
@@ -223,114 +172,3 @@ def _damages(source: LandingSource) -> int:
 
 def _silent(done: int, total: int) -> None:
     pass
-
-
-@dataclass
-class _Landing:
-    """One run: a query, and what the driver does meanwhile."""
-
-    path: str
-    source: LandingSource
-    state: LandingState
-    held: Claim
-    how: LandOptions
-    before: int
-    progress: Progress
-    seconds: Callable[[], float]
-
-    def run(self, spark: SparkSession, stop: threading.Event) -> tuple[Compaction, bool]:
-        """(what was compacted, whether it was stopped before its end)."""
-        self._compaction = Compaction()
-        self._compacted_at = self.seconds()
-        self._batch = -1
-        tails = landed_tails(self.path, self.held.writer.brokers)
-        self._total = self.source.backlog(tails)
-        query = self._start(spark, tails)
-        try:
-            with stop_on_signals(stop.set):
-                self._watch(query, stop)
-        except StreamingQueryException as error:
-            reason = reason_of(error)
-            if reason is None:
-                raise
-            raise PipelineError(reason) from error
-        finally:
-            query.stop()
-        if not stop.is_set():
-            self._compact()
-        return self._compaction, stop.is_set()
-
-    def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
-        spark.dataSource.register(DeltaSink)
-        spark.dataSource.register(PlanSource)
-        cores = spark.sparkContext.defaultParallelism
-        tasks = self.source.tasks(self.how.max_bytes_per_trigger, self.how.partitions, cores)
-        options = self.source.options() | tasks | self.how.read_options()
-        if self.state.fresh and tails:
-            options |= self.source.resume(self.path, tails)
-        if self.how.transform is not None:
-            return self._rows(spark, options).trigger(**self.how.trigger()).start()
-        return self._plans(spark, options).trigger(**self.how.trigger()).start()
-
-    def _rows(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
-        """Messages as Spark's rows, so that the caller can transform them."""
-        assert self.how.transform is not None
-        messages = spark.readStream.format(self.source.format).options(**options).load()
-        return self._write(self.how.transform(landed(messages, self.how.columns)))
-
-    def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
-        """Plans: the sink's tasks read the messages themselves."""
-        plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
-        columns = ",".join(landed_names(self.how.columns))
-        return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
-
-    def _write(self, frame: DataFrame) -> DataStreamWriter:
-        return (
-            frame.writeStream.format(FORMAT)
-            .option("path", self.path)
-            .option("txnAppId", self.state.application)
-            .option("claim", encode_claim(self.held))
-            .option("checkpointLocation", self.state.spark_folder)
-            .queryName(f"land {self.path}")
-        )
-
-    def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
-        while not _ended(query, LOOK_EVERY):
-            if stop.is_set():
-                self._drain(query)
-                return
-            self._report_progress(query)
-            if self.how.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
-                self._compact()
-        self._report_progress(query)
-
-    def _drain(self, query: StreamingQuery) -> None:
-        """Let the trigger under way finish, so that no work is repeated."""
-        until = self.seconds() + STOP_WITHIN
-        batch = _batch_of(query)
-        while query.status["isTriggerActive"] and _batch_of(query) == batch and self.seconds() < until:
-            if _ended(query, LOOK_EVERY / 5):
-                return
-
-    def _report_progress(self, query: StreamingQuery) -> None:
-        batch = _batch_of(query)
-        if batch != self._batch:
-            self._batch = batch
-            done = landed_since(self.path, self.before, self.state.application).log_bytes
-            self.progress(min(done, self._total), self._total)
-
-    def _compact(self) -> None:
-        if self.how.compact_below is not None:
-            self._compaction += compact(self.path, self.how.compact_below)
-        self._compacted_at = self.seconds()
-
-
-def _ended(query: StreamingQuery, within: float) -> bool:
-    """Wait for the query's end; PySpark takes fractions of a second, if not its annotations."""
-    return bool(query.awaitTermination(within))  # type: ignore[arg-type]
-
-
-def _batch_of(query: StreamingQuery) -> int:
-    """The last finished batch; -1 before the first."""
-    last = query.lastProgress
-    return -1 if last is None else int(last["batchId"])

@@ -86,23 +86,24 @@ class Stores:
     format: str = "commitlog"
 
     def writer(self) -> Writer:
-        return Writer.of(self._stores())
+        return Writer.of(self.stores())
 
     def identity(self) -> Writer:
         return self.writer()
 
-    def _stores(self) -> dict[str, LogStore]:
+    def stores(self) -> dict[str, LogStore]:
+        """The stores there are, by broker."""
         options = Options(self.format, self.options(), (*self.more, "paths"))
         return StoreList(tuple(self.paths), options.items("broker")).stores()
 
     def check(self, tails: Mapping[str, Tail]) -> None:
-        for broker, store in self._stores().items():
+        for broker, store in self.stores().items():
             if broker in tails:
                 _check_store(store, tails[broker])
 
     def backlog(self, tails: Mapping[str, Tail]) -> int:
         begins = {broker: tail.end for broker, tail in tails.items()}
-        stores = self._stores().items()
+        stores = self.stores().items()
         return sum(max(0, store.end() - begins.get(broker, store.min_offset)) for broker, store in stores)
 
     def options(self) -> dict[str, str]:

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.errors import LostRange, PipelineError
 from hatwisted.pipeline.spark.commitlogsource import CommitLogSource
-from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, LostRange
+from hatwisted.pipeline.spark.commitlogstream import LogStreamReader
 from hatwisted.pipeline.spark.logplaces import shares
 from hatwisted.pipeline.spark.readoptions import BadOption
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema

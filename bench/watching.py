@@ -1,0 +1,90 @@
+"""What being watched costs a master: a scrape of its figures and a live page, each every second.
+
+Prometheus asks every 15 s by default, and nobody looks at a page all day: this is more than a broker has to bear.
+The counting itself can't be turned off, and is in both ways of the row.
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.arena import REWARM_SECONDS, SINGLE, Arena, attempt, check_answers, described
+from bench.figures import Outcome, Values
+from bench.protecting import tell
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import free_port
+
+WATCHING_COST = 2.0  # percent
+SCRAPE_INTERVAL = 1.0
+TURNS = 2  # for each repetition: the difference looked for is small
+
+
+def metrics_cost(arena: Arena) -> Outcome:
+    """How much slower the first row is while figures are scraped and a live page is open."""
+    outcome = Outcome()
+    rates: dict[str, Values] = {"open": {OURS: []}, "watched": {OURS: []}}
+    costs: dict[str, Values] = {"open": {OURS: []}, "watched": {OURS: []}}
+    metrics, page = free_port(), free_port()
+    settings = {"metricsPort": metrics, "dashboardPort": page, "metricsTopics": 100}
+    if OURS in arena.kinds:  # RocketMQ 4.9.7 has neither
+        with attempt(arena, outcome, OURS), arena.pair(OURS, "SYNC_MASTER", settings) as group:
+            group.slave_settings = {"metricsPort": free_port(), "dashboardPort": free_port()}
+            group.start()
+            arena.load(group.master_port, SINGLE, warm=arena.warm_seconds(OURS), quiet=True)
+            for _ in range(arena.repeats * TURNS):
+                _measure(arena, group, "open", rates, costs)
+                with watched(f"http://127.0.0.1:{metrics}/metrics", f"http://127.0.0.1:{page}/stream"):
+                    _measure(arena, group, "watched", rates, costs)
+    tell(outcome, "watched", rates, costs, WATCHING_COST)
+    return outcome
+
+
+def _measure(
+    arena: Arena, group: BrokerGroup, way: str, rates: dict[str, Values], costs: dict[str, Values]
+) -> None:
+    begun = group.master.cpu_seconds()
+    result = arena.load(
+        group.master_port, SINGLE, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds, quiet=True
+    )
+    check_answers(result)
+    cost = (group.master.cpu_seconds() - begun) / sum(result["rates"]) * 1e6
+    arena.say(f"{way}: {described(result)}, {cost:.1f} µs a message")
+    rates[way][OURS].append(float(result["rate"]))
+    costs[way][OURS].append(cost)
+
+
+@contextmanager
+def watched(metrics: str, stream: str) -> Iterator[None]:
+    """Somebody scrapes, and somebody looks.
+
+    - metrics: address of the figures
+    - stream: address of the live page's events
+    """
+    ended = threading.Event()
+    scrapes, streamed = [0], [0]
+
+    def scrape() -> None:
+        while not ended.wait(SCRAPE_INTERVAL):
+            with urllib.request.urlopen(metrics, timeout=10) as answer:
+                answer.read()
+            scrapes[0] += 1
+
+    def look() -> None:
+        with urllib.request.urlopen(stream, timeout=30) as answer:
+            while not ended.is_set() and (data := answer.readline()):
+                streamed[0] += len(data)
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (scrape, look)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(5)
+    if not scrapes[0] or not streamed[0]:
+        raise RuntimeError(f"nobody watched: {scrapes[0]} scrapes, {streamed[0]} bytes of the page")

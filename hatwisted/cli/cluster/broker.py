@@ -1,0 +1,126 @@
+"""`hatwisted broker`: what one running broker is set to and says of itself."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+
+import click
+
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
+from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.output import json_option, show
+from hatwisted.client.cluster import Cluster
+from hatwisted.config.errors import ConfigError
+from hatwisted.config.javaproperties import parse_properties
+
+
+@click.group()
+def broker() -> None:
+    """Look at one broker and change its settings.
+
+    BROKER is HOST:PORT, or NAME for the master of a group. Exit codes: 0 done; 2 usage error, no answer, or the
+    broker refused.
+    """
+
+
+@broker.group("config")
+def config_group() -> None:
+    """Get and set keys of a broker's configuration."""
+
+
+@config_group.command("get")
+@click.argument("broker", metavar="BROKER")
+@click.argument("keys", nargs=-1, metavar="[KEY...]")
+@cluster_options
+@json_option
+def get_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool) -> None:
+    """Show the configuration in effect: all of it, or these KEYs (with * for any letters)."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        address = await _address(cluster, broker)
+        text = await cluster.admin().broker_config(address)
+        try:
+            every = {entry.key: entry.value for entry in parse_properties(text, address)}
+        except ConfigError as error:
+            raise CannotRun(f"{address}: its configuration can't be read: {error}") from error
+        found = {key: every[key] for key in sorted(every) if not keys or _wanted(key, keys)}
+        if missing := [key for key in keys if "*" not in key and key not in every]:
+            raise CannotRun(f"{address} has no key {', '.join(missing)}")
+        show(as_json, found, ["key", "value"], found.items())
+
+    sys.exit(run(namesrv, work))
+
+
+def _wanted(key: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(key, each) for each in patterns)
+
+
+@config_group.command("set")
+@click.argument("broker", metavar="BROKER")
+@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
+@cluster_options
+def set_command(broker: str, changes: tuple[str, ...], namesrv: str) -> None:
+    """Change keys of a running broker. It writes them into its file; what can take effect at once does."""
+    pairs = [change.partition("=") for change in changes]
+    if wrong := [key for key, mark, _ in pairs if not mark or not key.strip()]:
+        raise click.BadParameter(f"{wrong[0]!r} isn't KEY=VALUE", param_hint="KEY=VALUE")
+    wanted = {key.strip(): value.strip() for key, _, value in pairs}
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        address = await _address(cluster, broker)
+        remark = await cluster.admin().set_broker_config(address, wanted)
+        click.echo(f"{address}: {remark or 'changed'}")
+
+    sys.exit(run(namesrv, work))
+
+
+@broker.command("stats")
+@click.argument("broker", metavar="BROKER")
+@click.argument("keys", nargs=-1, metavar="[KEY...]")
+@cluster_options
+@json_option
+def stats_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool) -> None:
+    """Show what a broker reports about itself: all figures, or these KEYs (with * for any letters)."""
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        every = await cluster.admin().broker_info(await _address(cluster, broker))
+        found = {key: every[key] for key in sorted(every) if not keys or _wanted(key, keys)}
+        show(as_json, found, ["figure", "value"], found.items())
+
+    sys.exit(run(namesrv, work))
+
+
+@broker.command("writable")
+@click.argument("name", metavar="NAME")
+@click.argument("state", type=click.Choice(["on", "off"]))
+@cluster_options
+def writable_command(name: str, state: str, namesrv: str) -> None:
+    """Have producers send to the group NAME, or leave it alone: they follow within 30 s.
+
+    It holds until the broker is started again.
+    """
+
+    async def work(cluster: Cluster, _: Interrupt) -> None:
+        known = (await cluster.admin().cluster_info()).broker_addr_table
+        if name not in known:
+            raise CannotRun(
+                f"the name servers know no group {name}; known: {', '.join(sorted(known)) or 'none'}"
+            )
+        await cluster.admin().set_writable(name, writable=state == "on")
+        click.echo(f"{name}: writable {state}")
+
+    sys.exit(run(namesrv, work))
+
+
+async def _address(cluster: Cluster, broker: str) -> str:
+    """As it is, or that of a group's master."""
+    if ":" in broker:
+        return broker
+    known = (await cluster.admin().cluster_info()).broker_addr_table
+    if broker not in known:
+        raise CannotRun(
+            f"the name servers know no broker {broker}; known: {', '.join(sorted(known)) or 'none'}"
+        )
+    addresses = known[broker].broker_addrs
+    return addresses[min(addresses)]

@@ -1,0 +1,109 @@
+"""How to land, and what a landing did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+
+from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
+from hatwisted.pipeline.errors import WrongSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Mode = Literal["once", "continuous"]
+Engine = Literal["spark", "local", "auto"]
+Progress = Callable[[int, int], None]
+
+MAX_BYTES_PER_TRIGGER: Final = 4 << 30
+"""Bytes of log per commit: seconds of work to repeat after a kill, and few large files."""
+COMPACT_BELOW: Final = 128 << 20
+"""Bytes of a Parquet file that small ones are made into."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandOptions:
+    """How to land.
+
+    - engine: `spark`; `local`, in this process and without Java; `auto`: `local` for what it takes no longer for
+      than Spark for its start, if it can do it
+    - mode: `once` ends when everything there is now has landed; `continuous` follows the logs until Ctrl-C or
+      `stop`
+    - every: seconds between two triggers of `continuous`
+    - checkpoint: folder for the progress; None: next to the table
+    - columns: to land; None: all
+    - partitions: tasks of a full trigger; None: by size and cores
+    - max_bytes_per_trigger: of log
+    - compact_below: bytes of the files that small ones are merged into; None: leave them
+    - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
+      date; with it, rows pass through Spark's JVM, which takes about three times as long
+    """
+
+    engine: Engine = "auto"
+    mode: Mode = "once"
+    every: float = 5.0
+    checkpoint: str | None = None
+    columns: Sequence[str] | None = None
+    partitions: int | None = None
+    max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER
+    compact_below: int | None = COMPACT_BELOW
+    transform: Callable[[DataFrame], DataFrame] | None = None
+
+    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed."""
+        rows = landed_schema(self.columns)
+        if self.transform is None or spark is None:
+            return rows
+        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+        shape = from_arrow_schema(rows)
+        changed = self.transform(spark.createDataFrame([], shape)).schema
+        for name in (*LANDING_KEYS, STORE_DATE):
+            if name not in changed.fieldNames():
+                raise WrongSchema(f"{path}: the transformation must keep column {name}")
+        return to_arrow_schema(changed, timezone="UTC")
+
+    def read_options(self) -> dict[str, str]:
+        options = {
+            "columns": ",".join(landed_names(self.columns)),
+            "maxBytesPerTrigger": str(self.max_bytes_per_trigger),
+        }
+        return options
+
+    def trigger(self) -> dict[str, Any]:
+        if self.mode == "once":
+            return {"availableNow": True}
+        return {"processingTime": f"{self.every} seconds"}
+
+
+DEFAULTS: Final = LandOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandResult:
+    """What a landing did: sums over the commits it made itself.
+
+    `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
+    earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
+    against another writer, `damages` ranges of the log recorded in the source's `damagePath`, `stopped`
+    before its end by Ctrl-C.
+    """
+
+    table: str
+    rows: int
+    bytes: int
+    log_bytes: int
+    files: int
+    versions: tuple[int, ...]
+    seconds: float
+    removed: int
+    compacted: int
+    put_off: tuple[str, ...]
+    damages: int
+    stopped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,144 @@
+"""The engine `local`: logs on this machine landed by this process, without Spark and Java.
+
+Decoder, files and commits are those of the engine `spark`. There's no checkpoint: a run holds the claim of its
+brokers, goes on after their last rows in the table, and commits records in the order of the log, so what the table
+has is always a log's beginning without a gap, and a killed run's batch is in it whole or not at all. The engines
+may take turns; to Spark's checkpoint, rows of this one are rows that others have landed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hatwisted.pipeline.decode.logreader import read_split
+from hatwisted.pipeline.decode.storefolder import LogStore, Split
+from hatwisted.pipeline.delta.commits import Claim, commit_files
+from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.datafiles import DataFiles
+from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema, with_store_date
+from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.tails import landed_tails
+from hatwisted.pipeline.errors import LostRange
+from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
+from hatwisted.pipeline.jobs.land.landingstate import LandingState
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+
+SPLIT_BYTES: Final = 64 << 20
+"""Bytes of log between two looks at whether to stop."""
+COMPACT_EVERY: Final = 60.0
+"""Seconds between two looks for small files while a landing goes on."""
+_log = logging.getLogger(__name__)
+
+UNDERSTOOD: Final = ("broker", "failondataloss")
+"""Options of the source that this engine knows."""
+
+
+def unsupported(source: LandingSource, how: LandOptions) -> str | None:
+    """Why this engine can't do it; None: it can."""
+    if not isinstance(source, Stores):
+        return "it lands store folders only"
+    if how.transform is not None:
+        return "a transformation is Spark's"
+    if how.partitions is not None:
+        return "partitions are Spark's"
+    other = [name for name in source.more if name.lower() not in UNDERSTOOD]
+    return f"it doesn't know the option {other[0]}" if other else None
+
+
+@dataclass
+class LocalLanding:
+    """One run.
+
+    - path: of the table
+    - source: the stores
+    - state: what the landing is called in the table
+    - held: the claim of their brokers
+    - how: options
+    - progress: called with (bytes done, bytes in all)
+    - seconds: the clock
+    """
+
+    path: str
+    source: Stores
+    state: LandingState
+    held: Claim
+    how: LandOptions
+    progress: Progress
+    seconds: Callable[[], float]
+
+    def run(self, stop: threading.Event) -> tuple[Compaction, bool]:
+        """(what was compacted, whether it was stopped before its end)."""
+        done, compacted_at = Compaction(), self.seconds()
+        with stop_on_signals(stop.set):
+            while True:
+                self._land(stop)
+                following = self.how.mode == "continuous"
+                if not stop.is_set() and (not following or self.seconds() - compacted_at >= COMPACT_EVERY):
+                    done, compacted_at = done + self._compact(), self.seconds()
+                if not following or stop.wait(self.how.every):
+                    return done, stop.is_set()
+
+    def _land(self, stop: threading.Event) -> None:
+        """All that there is now, or what there's time for before the stop."""
+        tails = landed_tails(self.path, self.held.writer.brokers)
+        total, done, waiting = self.source.backlog(tails), 0, 0
+        files = self._files()
+        try:
+            for split in self._splits({broker: tail.end for broker, tail in tails.items()}):
+                for batch in read_split(split, landed_names(self.how.columns)):
+                    files.write(with_store_date(batch))
+                size = split.end - split.begin
+                done, waiting = done + size, waiting + size
+                self.progress(min(done, total), total)
+                if waiting >= self.how.max_bytes_per_trigger:
+                    self._commit(files)
+                    files, waiting = self._files(), 0
+                if stop.is_set():
+                    break
+            self._commit(files)
+        except BaseException:
+            # What a commit mentions stays, whatever became of the answer.
+            remove_unmentioned(self.path, files.drop())
+            raise
+
+    def _splits(self, begins: Mapping[str, int]) -> Iterator[Split]:
+        """What is to be read, in each log's order. begins: where it goes on, by broker. Raises LostRange."""
+        for broker, store in self.source.stores().items():
+            begin = begins.get(broker, store.min_offset)
+            if begin < store.min_offset:
+                self._lost(store, begin)
+                begin = store.min_offset
+            for split in store.splits(begin, None, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
+                yield replace(split, aligned=split.aligned or split.begin == begin)
+
+    def _lost(self, store: LogStore, begin: int) -> None:
+        what = (
+            f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
+        )
+        given = {name.lower(): value.lower() for name, value in self.source.more.items()}
+        if given.get("failondataloss") != "false":
+            raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
+        _log.warning("%s they were read", what)
+
+    def _files(self) -> DataFiles:
+        schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)
+        writer, epoch = self.held.writer.digest, self.held.epoch
+        return DataFiles(self.path, schema, PARTITION_BY, writer=writer, epoch=epoch)
+
+    def _commit(self, files: DataFiles) -> None:
+        finished = files.close()
+        if not finished:
+            return
+        last = open_table(self.path).transaction_version(self.state.application)
+        number = 0 if last is None else last + 1
+        commit_files(self.path, finished, application=self.state.application, number=number, held=self.held)
+
+    def _compact(self) -> Compaction:
+        below = self.how.compact_below
+        return Compaction() if below is None else compact(self.path, below)

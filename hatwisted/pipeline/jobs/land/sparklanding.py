@@ -1,0 +1,149 @@
+"""The engine `spark`: a streaming query whose triggers are the table's commits.
+
+Spark's checkpoint says which offsets make up batch n; Delta's log says whether batch n is in the table.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from hatwisted.pipeline.delta.commits import Claim, landed_since
+from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.landedrows import landed_names
+from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.columnexpressions import landed
+from hatwisted.pipeline.jobs.land.landingsources import LandingSource
+from hatwisted.pipeline.jobs.land.landingstate import LandingState
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
+from hatwisted.pipeline.spark.failures import reason_of
+from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
+from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
+
+COMPACT_EVERY: Final = 60.0
+"""Seconds between two looks for small files while a landing goes on."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at a running query."""
+STOP_WITHIN: Final = 60.0
+"""Seconds a trigger may still take when the landing is asked to stop; beyond that its work is repeated."""
+
+
+@dataclass
+class SparkLanding:
+    """One run: a query, and what the driver does meanwhile."""
+
+    path: str
+    source: LandingSource
+    state: LandingState
+    held: Claim
+    how: LandOptions
+    before: int
+    progress: Progress
+    seconds: Callable[[], float]
+
+    def run(self, spark: SparkSession, stop: threading.Event) -> tuple[Compaction, bool]:
+        """(what was compacted, whether it was stopped before its end)."""
+        self._compaction = Compaction()
+        self._compacted_at = self.seconds()
+        self._batch = -1
+        tails = landed_tails(self.path, self.held.writer.brokers)
+        self._total = self.source.backlog(tails)
+        query = self._start(spark, tails)
+        try:
+            with stop_on_signals(stop.set):
+                self._watch(query, stop)
+        except StreamingQueryException as error:
+            reason = reason_of(error)
+            if reason is None:
+                raise
+            raise PipelineError(reason) from error
+        finally:
+            query.stop()
+        if not stop.is_set():
+            self._compact()
+        return self._compaction, stop.is_set()
+
+    def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
+        spark.dataSource.register(DeltaSink)
+        spark.dataSource.register(PlanSource)
+        cores = spark.sparkContext.defaultParallelism
+        tasks = self.source.tasks(self.how.max_bytes_per_trigger, self.how.partitions, cores)
+        options = self.source.options() | tasks | self.how.read_options()
+        if self.state.fresh and tails:
+            options |= self.source.resume(self.path, tails)
+        if self.how.transform is not None:
+            return self._rows(spark, options).trigger(**self.how.trigger()).start()
+        return self._plans(spark, options).trigger(**self.how.trigger()).start()
+
+    def _rows(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
+        """Messages as Spark's rows, so that the caller can transform them."""
+        assert self.how.transform is not None
+        messages = spark.readStream.format(self.source.format).options(**options).load()
+        return self._write(self.how.transform(landed(messages, self.how.columns)))
+
+    def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
+        """Plans: the sink's tasks read the messages themselves."""
+        plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
+        columns = ",".join(landed_names(self.how.columns))
+        return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
+
+    def _write(self, frame: DataFrame) -> DataStreamWriter:
+        return (
+            frame.writeStream.format(FORMAT)
+            .option("path", self.path)
+            .option("txnAppId", self.state.application)
+            .option("claim", encode_claim(self.held))
+            .option("checkpointLocation", self.state.spark_folder)
+            .queryName(f"land {self.path}")
+        )
+
+    def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
+        while not _ended(query, LOOK_EVERY):
+            if stop.is_set():
+                self._drain(query)
+                return
+            self._report_progress(query)
+            if self.how.mode == "continuous" and self.seconds() - self._compacted_at >= COMPACT_EVERY:
+                self._compact()
+        self._report_progress(query)
+
+    def _drain(self, query: StreamingQuery) -> None:
+        """Let the trigger under way finish, so that no work is repeated."""
+        until = self.seconds() + STOP_WITHIN
+        batch = _batch_of(query)
+        while query.status["isTriggerActive"] and _batch_of(query) == batch and self.seconds() < until:
+            if _ended(query, LOOK_EVERY / 5):
+                return
+
+    def _report_progress(self, query: StreamingQuery) -> None:
+        batch = _batch_of(query)
+        if batch != self._batch:
+            self._batch = batch
+            done = landed_since(self.path, self.before, self.state.application).log_bytes
+            self.progress(min(done, self._total), self._total)
+
+    def _compact(self) -> None:
+        if self.how.compact_below is not None:
+            self._compaction += compact(self.path, self.how.compact_below)
+        self._compacted_at = self.seconds()
+
+
+def _ended(query: StreamingQuery, within: float) -> bool:
+    """Wait for the query's end; PySpark takes fractions of a second, if not its annotations."""
+    return bool(query.awaitTermination(within))  # type: ignore[arg-type]
+
+
+def _batch_of(query: StreamingQuery) -> int:
+    """The last finished batch; -1 before the first."""
+    last = query.lastProgress
+    return -1 if last is None else int(last["batchId"])

@@ -1,0 +1,184 @@
+"""Landing without Spark: all once, in turns, interrupted anywhere; and which engine is chosen."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+from unittest.mock import patch
+
+from deltalake import DeltaTable
+
+from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta.commits import claim
+from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.errors import DamagedLogRange, LostRange, PipelineError
+from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.land import landing, locallanding
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
+from tests.support.golden import GOLDEN
+from tests.support.growing import GrowingStore
+
+
+class LakeCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.store = GrowingStore(self.folder / "broker-a")
+        self.other = GrowingStore(self.folder / "broker-b", seed=1)
+        self.table = str(self.folder / "table")
+
+    def land(self, *stores: Path, source: Any = None, **options: Any) -> LandResult:
+        running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
+        how = LandOptions(**{"engine": "local", "compact_below": None, **options})
+        paths = [str(store) for store in stores or (self.store.root,)]
+        return land(source or paths, self.table, how, **running)
+
+    def offsets(self) -> list[int]:
+        rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"])
+        found: list[int] = rows.column(0).to_pylist()
+        return sorted(found)
+
+
+class LocalTests(LakeCase):
+    def test_everything_of_a_real_store_lands(self) -> None:
+        found = self.land(GOLDEN / "master")
+        self.assertEqual(found.rows, read_arrow([str(GOLDEN / "master")]).read_all().num_rows)
+        self.assertTrue(audit(InlineTasks(), [str(GOLDEN / "master")], [self.table]).identical)
+        self.assertEqual(self.land(GOLDEN / "master").rows, 0)
+
+    def test_what_is_new_lands_once_of_any_choice_of_brokers(self) -> None:
+        both = (self.store.root, self.other.root)
+        for count, stores in ((40, both[:1]), (30, both), (20, both[1:]), (10, both), (0, both[:1])):
+            for store in (self.store, self.other):
+                store.append(count)
+            self.land(*stores)
+        self.land(*both)
+        self.assertEqual(self.offsets(), sorted(self.store.offsets + self.other.offsets))
+
+    def test_commits_are_as_large_as_is_said_and_progress_ends_with_all(self) -> None:
+        self.store.append(6000)
+        seen: list[tuple[int, int]] = []
+        found = self.land(max_bytes_per_trigger=500_000, progress=lambda *at: seen.append(at))
+        self.assertGreaterEqual(len(found.versions), self.store.end // 600_000)
+        self.assertEqual((found.rows, seen[-1][0]), (6000, seen[-1][1]))
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
+        self.store.append(3000)
+        calls = 0
+
+        def broken(*given: Any, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls % 3 == 2:
+                raise OSError("no more")
+            result = commit(*given, **more)
+            if calls % 3 == 0:
+                raise KeyboardInterrupt
+            return result
+
+        commit = locallanding.commit_files
+        with (
+            patch.object(locallanding, "commit_files", broken),
+            patch.object(locallanding, "SPLIT_BYTES", 90_000),
+        ):
+            for _ in range(100):
+                try:
+                    if not self.land(max_bytes_per_trigger=100_000).rows:
+                        break
+                except (OSError, KeyboardInterrupt):
+                    self.assertLessEqual(set(self.offsets()), set(self.store.offsets))
+        self.assertGreater(calls, 5)
+        self.assertEqual(self.offsets(), self.store.offsets)
+        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
+        self.assertEqual({path.name for path in Path(self.table).glob("topic=*/*/*")}, mentioned)
+
+    def test_a_later_run_fences_it(self) -> None:
+        self.store.append(50)
+        commit = locallanding.commit_files
+
+        def late(*given: Any, **more: Any) -> Any:
+            claim(self.table, Writer.of(["broker-a"]))
+            return commit(*given, **more)
+
+        with patch.object(locallanding, "commit_files", late), self.assertRaises(Fenced):
+            self.land()
+        self.assertEqual(self.offsets(), [])
+        self.assertEqual(self.land().rows, 50)
+
+    def test_it_follows_until_it_is_stopped(self) -> None:
+        self.store.append(50)
+        stop = threading.Event()
+        rounds = iter(range(100))
+
+        def progress(done: int, total: int) -> None:
+            if next(rounds) == 2:
+                stop.set()
+            else:
+                self.store.append(10)
+
+        found = self.land(mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertTrue(found.stopped)
+        self.assertEqual(found.rows, 70)
+
+    def test_damage_ends_it_and_nothing_of_the_batch_is_left(self) -> None:
+        self.store.append(50)
+        path = self.store.root / "commitlog" / f"{0:020d}"
+        data = bytearray(path.read_bytes())
+        data[self.store.offsets[20] + 4] ^= 1
+        path.write_bytes(data)
+        with self.assertRaises(DamagedLogRange):
+            self.land()
+        self.assertEqual(list(Path(self.table).glob("topic=*/*/*")), [])
+
+    def test_what_was_deleted_before_it_landed_is_told(self) -> None:
+        self.store.append(40)
+        self.land()
+        self.store.append(12_000)
+        first, *_ = sorted((self.store.root / "commitlog").iterdir())
+        first.unlink()
+        with self.assertRaisesRegex(LostRange, "were deleted before they were read: set failOnDataLoss"):
+            self.land()
+        source = Stores([str(self.store.root)], {"failOnDataLoss": "false"})
+        self.assertGreater(self.land(source=source).rows, 1000)
+        shutil.rmtree(Path(self.table, "_landing"))
+        self.assertEqual(self.land().rows, 0)
+
+    def test_fewer_columns(self) -> None:
+        self.store.append(20)
+        self.land(columns=["tags"])
+        names = DeltaTable(self.table).to_pyarrow_table().column_names
+        self.assertIn("tags", names)
+        self.assertNotIn("body", names)
+
+
+class EngineTests(LakeCase):
+    def engine(self, source: Any = None, **options: Any) -> str:
+        return engine_for(source or Stores([str(self.store.root)]), self.table, LandOptions(**options))
+
+    def test_small_work_needs_no_spark(self) -> None:
+        self.store.append(100)
+        self.assertEqual(self.engine(), "local")
+        with patch.object(landing, "LOCAL_BYTES", self.store.end - 1):
+            self.assertEqual(self.engine(), "spark")
+            self.land()
+            self.assertEqual(self.engine(), "local")
+        self.assertEqual(self.engine(engine="spark"), "spark")
+
+    def test_what_only_spark_can_do(self) -> None:
+        stores = [str(self.store.root)]
+        for source, options, why in (
+            (Cluster("127.0.0.1:1", ["T"]), {}, "store folders only"),
+            (Stores(stores, {"mode": "permissive"}), {}, "the option mode"),
+            (None, {"partitions": 3}, "partitions"),
+            (None, {"transform": lambda frame: frame}, "transformation"),
+        ):
+            self.assertEqual(self.engine(source, **options), "spark")
+            with self.assertRaisesRegex(PipelineError, f"{why}.*; use the engine spark"):
+                self.engine(source, engine="local", **options)
