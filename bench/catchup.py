@@ -53,13 +53,13 @@ def catch_up(arena: Arena) -> Outcome:
         for kind in arena.kinds:
             with attempt(arena, outcome, kind):
                 group = stack.enter_context(arena.pair(kind, "ASYNC_MASTER"))
-                _prepare(arena, group)
+                prepare(arena, group)
                 groups[kind] = group
         for number, kind in arena.turns():
             if kind in groups:
                 with attempt(arena, outcome, kind):
-                    curve = _one_catch_up(groups[kind])
-                    rates[kind].append(_rate(curve))
+                    curve = one_catch_up(groups[kind])
+                    rates[kind].append(rate(curve))
                     outcome.series.setdefault("curves", {})[kind.value] = curve
                     arena.say(f"{kind.value} {number + 1}: {rates[kind][-1]:,.0f} MB/s")
             if kind is OURS and OURS in groups:
@@ -77,7 +77,7 @@ def catch_up(arena: Arena) -> Outcome:
     return outcome
 
 
-def _prepare(arena: Arena, group: BrokerGroup) -> None:
+def prepare(arena: Arena, group: BrokerGroup) -> None:
     """Fill the master, keep a slave store that ends near 0."""
     group.start()
     group.wait_caught_up()
@@ -91,7 +91,7 @@ def _early(group: BrokerGroup) -> Path:
     return group.folder / "early-slave-store"
 
 
-def _one_catch_up(group: BrokerGroup) -> list[tuple[float, int]]:
+def one_catch_up(group: BrokerGroup) -> list[tuple[float, int]]:
     """(seconds, slave's end) from its first move to the master's end."""
     shutil.rmtree(group.slave_store)
     shutil.copytree(_early(group), group.slave_store)
@@ -127,8 +127,8 @@ def _loop(arena: Arena, group: BrokerGroup) -> float:
     return bare_loop(group.master_store, group.master_end(), arena.folder / "loop.bin")
 
 
-def _rate(curve: list[tuple[float, int]]) -> float:
-    """MB/s."""
+def rate(curve: list[tuple[float, int]]) -> float:
+    """MB/s of a catch-up."""
     if len(curve) < 2:
         raise RowFailed("the catch-up was too short to measure")
     return (curve[-1][1] - curve[0][1]) / (curve[-1][0] - curve[0][0]) / 1e6

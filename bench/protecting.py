@@ -5,10 +5,14 @@ Both ways of a row are measured in turn, so that what else the machine does fall
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from bench import catchup
 from bench.arena import (
     REWARM_SECONDS,
     SINGLE,
@@ -20,8 +24,9 @@ from bench.arena import (
     described,
 )
 from bench.figures import Outcome, Values, absolute_figure
+from hatwisted.tls.certificates import self_signed
 from testbed.brokergroup import OURS, BrokerGroup, Kind
-from testbed.processes import wait_until
+from testbed.processes import Setting, wait_until
 from testbed.remotingclient import any_answer
 
 ACL_COST = 10.0  # percent
@@ -80,6 +85,44 @@ def tls_cost(arena: Arena) -> Outcome:
             _measure(arena, OURS, ways, rates, costs)
     tell(outcome, "TLS", rates, costs, TLS_COST)
     return outcome
+
+
+def ha_tls_cost(arena: Arena) -> Outcome:
+    """How fast a slave catches up over a link with TLS and certificates on both ends, and over a plain one."""
+    outcome = Outcome()
+    rates: dict[str, list[float]] = {"plain": [], "TLS": []}
+    if OURS not in arena.kinds:
+        raise RowFailed("RocketMQ's HA link has no TLS")
+    with (
+        attempt(arena, outcome, OURS),
+        arena.pair(OURS, "ASYNC_MASTER") as plain,
+        arena.pair(OURS, "ASYNC_MASTER", {"haTlsEnable": True}) as encrypted,
+    ):
+        encrypted.settings = {**encrypted.settings, **_link_certificate(encrypted.folder)}
+        links = {"plain": plain, "TLS": encrypted}
+        for group in links.values():
+            catchup.prepare(arena, group)
+        for number in range(arena.repeats):
+            for name, group in links.items():
+                rates[name].append(catchup.rate(catchup.one_catch_up(group)))
+                arena.say(f"{name} {number + 1}: {rates[name][-1]:,.0f} MB/s")
+    size = f"{arena.full_store / (1 << 30):.1f} GiB"
+    for name, each in rates.items():
+        label = f"slave catch-up of {size}, {name} link"
+        outcome.figures.append(absolute_figure(label, "MB/s", {OURS: each}, "–"))
+    losses = {OURS: [100 * (1 - tls / free) for tls, free in zip(rates["TLS"], rates["plain"], strict=True)]}
+    outcome.figures.append(absolute_figure("cost of TLS on the HA link", "%", losses, "–", digits=1))
+    return outcome
+
+
+def _link_certificate(folder: Path) -> dict[str, Setting]:
+    """One for both ends, which trust it and no other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = self_signed("bench", time.time())
+    certificate, key = folder / "link.pem", folder / "link.key"
+    certificate.write_bytes(identity.chain[0].public_bytes(Encoding.PEM))
+    key.write_bytes(identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return {"haTlsCertPath": certificate, "haTlsKeyPath": key, "haTlsTrustCertPath": certificate}
 
 
 @contextmanager

@@ -53,6 +53,7 @@ class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """From here on it deletes old files; see diskMaxUsedSpaceRatio."""
     flush_lag: int | None = None
     dispatch_lag: int | None = None
+    booted: float | None = None
     clock: float | None = None
     """Its own clock's time, to a second."""
     writable: bool | None = None
@@ -89,6 +90,7 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
     permission = javatext.whole(config.get("brokerPermission"))
     taken = said.get("getTransferredTps", said.get("getTransferedTps"))
     limit = javatext.whole(config.get("diskMaxUsedSpaceRatio"))
+    boot = javatext.whole(said.get("bootTimestamp"))
     heard = javatext.whole(client.get("lastReadTimestamp")) or 0
     return BrokerFigures(
         group=group,
@@ -106,6 +108,7 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
         disk_limit=None if limit is None else limit / 100,
         flush_lag=javatext.size(said.get("remainHowManyDataToFlush")),
         dispatch_lag=javatext.whole(said.get("dispatchBehindBytes")),
+        booted=None if boot is None else boot / 1000,
         clock=_clock(said),
         writable=None if permission is None else bool(permission & 2),
         audit_differences=javatext.whole(said.get("haAuditDifferences")),
@@ -177,10 +180,14 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Two looks, the earlier one first: what moves shows between them."""
+    """Two looks, the earlier one first: what moves shows between them.
+
+    left: brokers that an earlier look has found, and that no name server knows now.
+    """
 
     before: Look
     now: Look
+    left: list[BrokerFigures] = []
 
     def broker(self, look: Look, group: str, number: int) -> BrokerFigures | None:
         """Of one look.

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from hatwisted.health.events import label
 from hatwisted.health.figures import MASTER_ID, BrokerFigures, View
 
 FAR_BEHIND: Final = 256 << 20
@@ -61,11 +62,6 @@ def findings(view: View) -> list[Finding]:
     """All, problems first."""
     found = [*_of_name_servers(view), *_of_groups(view), *_of_brokers(view), *_of_consumers(view)]
     return sorted(found, key=lambda each: each.weight is not Weight.PROBLEM)
-
-
-def label(broker: BrokerFigures) -> str:
-    """How findings name a broker."""
-    return f"{broker.group} {'master' if broker.is_master else f'slave {broker.id}'}"
 
 
 def _of_name_servers(view: View) -> Iterator[Finding]:
@@ -127,6 +123,13 @@ def _of_groups(view: View) -> Iterator[Finding]:
 
 
 def _of_brokers(view: View) -> Iterator[Finding]:
+    for gone in view.left:
+        yield _problem(
+            "broker-left",
+            label(gone),
+            f"{gone.address} has left: name servers don't know it any more",
+            "start it again; if it is meant to be away, look anew",
+        )
     for broker in view.now.brokers:
         if broker.error is not None:
             yield _problem(
@@ -162,7 +165,7 @@ def _of_brokers(view: View) -> Iterator[Finding]:
             yield _problem(
                 "puts-miss-slave",
                 label(broker),
-                f"{missed} sends in {broker.at - earlier.at:.0f} s weren't copied in time",
+                f"sends that weren't copied in time: {missed} in {broker.at - earlier.at:.0f} s",
                 "look at its slaves below; producers see FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE",
             )
 

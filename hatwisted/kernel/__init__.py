@@ -5,7 +5,7 @@ the package is installed and a C compiler is there, and one in Python (`pure`), 
 and runs elsewhere. `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which
 is in use. Results are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may
 break a limit), it leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all
-parts at once; `appendrun` holds what has been encoded.
+parts at once; `appendrun` holds what has been encoded, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries.

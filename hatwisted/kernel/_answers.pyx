@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from hatwisted.kernel.limits import ANSWER_BYTES
 from hatwisted.wire.codes import FLAG_ONEWAY, V4_9_7
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, SignedSendCommand
 
@@ -28,8 +29,7 @@ cdef bytes FLAG = b'"},"flag":1,"language":"JAVA","opaque":'
 cdef bytes TAIL = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % V4_9_7
 cdef Py_ssize_t MOST_DIGITS = 20
 cdef Py_ssize_t PLAIN = 8 + len(HEAD) + len(REGION) + len(OFFSET) + len(FLAG) + len(TAIL) + 3 * MOST_DIGITS
-MOST_BYTES = 1 << 22
-cdef Py_ssize_t MOST = MOST_BYTES
+cdef Py_ssize_t MOST = ANSWER_BYTES
 
 
 cdef inline char *add(char *place, bytes text) noexcept:

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memset
 
+from hatwisted.kernel.limits import INDEX_ITEMS
 from hatwisted.kernel.pure import QueueRun, UsualRun
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
@@ -24,8 +25,6 @@ cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
 INTERFACE = 3
-MOST_RECORDS = MAX_RECORDS
-MOST_ITEMS = 4 * MOST_RECORDS
 
 cdef enum:
     ROOM = 2048
@@ -33,7 +32,7 @@ cdef enum:
     SLOTS = 4096
     ENTRY = 20
 
-if MOST_RECORDS != ROOM or MOST_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY:
+if MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY:
     raise ImportError("this was built for other sizes")
 
 cdef uint32_t MAGIC = layout.MAGIC_V1

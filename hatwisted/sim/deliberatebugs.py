@@ -25,6 +25,7 @@ from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.overlap import Overlap
 from hatwisted.ha.slave import HAClientService
 from hatwisted.kernel import AppendRun
+from hatwisted.sim.faultplan import ROT
 from hatwisted.sim.limitbugs import LIMIT_BUGS
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.servicebugs import SERVICE_BUGS
@@ -57,6 +58,10 @@ def _eventful(setup: Setup) -> bool:
     return len(setup.faults) >= 8
 
 
+def _rots(setup: Setup) -> bool:
+    return any(fault.kind == ROT for fault in setup.faults)
+
+
 def _sync_master(setup: Setup) -> bool:
     return setup.sync_master
 
@@ -67,6 +72,10 @@ def _durable(setup: Setup) -> bool:
 
 def _nothing(*_args: object, **_named: object) -> None:
     return None
+
+
+def _always(*_args: object) -> bool:
+    return True
 
 
 _report = HAClient._report
@@ -288,6 +297,14 @@ BUGS |= {
         _recover_without_crc,
         POWER,
         conf={"sync_flush": False, "log_file_size": 1 << 16, "pause": 0.15, "sizes": (3000, 9000)},
+    ),
+    "damage-cut": Bug(
+        "a recovery cuts what was synced, and valid records behind it, where a bit has changed",
+        recovery,
+        "is_unsynced",
+        _always,
+        (ROT, "power", "die"),
+        _rots,
     ),
     "unclean-as-clean": Bug(
         "no abort file: every start takes the exit for clean", AbortFile, "create", _nothing, POWER

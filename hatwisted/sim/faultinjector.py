@@ -42,6 +42,7 @@ class FaultInjector:
 
     def heal(self) -> None:
         """Nothing is broken any more."""
+        self._operator.restore()
         self._active.clear()
         self._apply()
         for call in self._to_come:
@@ -192,6 +193,10 @@ class FaultInjector:
         machine = self._group.machines[fault.host]
         if machine.powered:
             machine.disk.write_back(self._group.random(f"writeback {fault.at}"), fault.amount)
+
+    def _begin_rot(self, fault: Fault) -> None:
+        if not self._operator.decay.begin(fault):
+            self.struck -= Counter((fault.kind,))
 
     def _begin_stop(self, fault: Fault) -> None:
         name = fault.host

@@ -12,6 +12,8 @@ from random import Random
 
 import msgspec
 
+from hatwisted.wire.storenames import INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
+
 HOSTS = ("a", "b")
 """Machines of the two brokers. Which of them is master changes."""
 
@@ -201,6 +203,9 @@ KINDS: dict[str, Callable[[Random, float], Fault]] = {
 }
 """How a fault of each kind is drawn."""
 
+ROT = "rot"
+"""The kind of fault that is drawn by itself: a bit changes at rest."""
+
 
 def draw_plan(random: Random, seconds: float, kinds: Sequence[str], count: int) -> list[Fault]:
     """Faults in order of time. Some come in bursts.
@@ -216,6 +221,25 @@ def draw_plan(random: Random, seconds: float, kinds: Sequence[str], count: int) 
         at = at + random.random() * 0.2 if faults and random.random() < 0.25 else random.random() * seconds
         faults.append(KINDS[random.choice(kinds)](random, round(at, 3)))
     return sorted(faults, key=lambda fault: fault.at)
+
+
+def draw_rot(random: Random, seconds: float) -> list[Fault]:
+    """Bits that change at rest.
+
+    - random: draws them
+    - seconds: within so many
+    """
+    return [
+        Fault(
+            at=round(random.uniform(0.2, 1.0) * seconds, 3),
+            kind=ROT,
+            host=random.choice(HOSTS),
+            other=random.choice((LOG_FOLDER, LOG_FOLDER, QUEUE_FOLDER, QUEUE_FOLDER, INDEX_FOLDER)),
+            amount=random.random(),
+            count=random.randrange(8),
+        )
+        for _ in range(random.choice((1, 2, 4)))
+    ]
 
 
 def draw_member_faults(

@@ -17,7 +17,7 @@ from hatwisted.broker.transaction.transactioncheck import TransactionCheck
 from hatwisted.remoting.server import response
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
-from hatwisted.sim.setup import Setup
+from hatwisted.sim.setup import DRIFT, Setup
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.wire.remoting import RemotingCommand
 
@@ -43,6 +43,13 @@ def _move_on_early(level: LevelDelivery, batch: dict[int, Any]) -> None:
 
 
 _deliver = LevelDelivery._deliver
+
+
+_wait = LevelDelivery._wait
+
+
+def _wait_by_another_clock(level: Any, index: int, due: int, _now: int) -> float:
+    return _wait(level, index, due, int(level._clock._clock.seconds() * 1000))
 
 
 def _none_waits(*_args: object) -> float:
@@ -130,6 +137,14 @@ SERVICE_BUGS: dict[str, Bug] = {
         _move_on_early,
         ("kill", "full", "io"),
         _delayed,
+    ),
+    "clocks-mixed": Bug(
+        "delayed messages are dated by the broker's clock, and due by one that is right",
+        LevelDelivery,
+        "_wait",
+        _wait_by_another_clock,
+        ("kill", "slow"),
+        conf={"delayed": 0.4, "drift": DRIFT},
     ),
     "delay-ignored": Bug(
         "delayed messages are delivered at once", LevelDelivery, "_wait", _none_waits, (), _delayed

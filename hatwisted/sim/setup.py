@@ -10,7 +10,7 @@ import msgspec
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType, NamesrvConfig
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.sim.consumption import GroupTerms
-from hatwisted.sim.faultplan import HOSTS, KINDS, Fault, draw_member_faults, draw_plan
+from hatwisted.sim.faultplan import HOSTS, KINDS, ROT, Fault, draw_member_faults, draw_plan, draw_rot
 from hatwisted.sim.promises import Terms
 from hatwisted.wire.haframe import HaAck, HaFirstSync
 
@@ -159,6 +159,7 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
     """The run of a seed. kinds: of faults."""
     random = Random(f"{seed}/setup")
     seconds = random.choice((20.0, 40.0, 60.0))
+    planned = [kind for kind in kinds if kind != ROT]
     setup = Setup(
         seed=seed,
         seconds=seconds,
@@ -179,9 +180,19 @@ def draw_setup(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Setup:
         tight=Random(f"{seed}/tight").random() < 0.1,
         drift=Random(f"{seed}/drift").choices((0.0, 0.0005, DRIFT), (75, 5, 20))[0],
         consumers=False,
-        faults=tuple(draw_plan(random, seconds, kinds, random.choice((1, 3, 8, 20)) if kinds else 0)),
+        faults=tuple(draw_plan(random, seconds, planned, random.choice((1, 3, 8, 20)) if planned else 0)),
     )
-    return _with_consumers(setup, kinds, Random(f"{seed}/consumers"))
+    setup = _with_consumers(setup, kinds, Random(f"{seed}/consumers"))
+    return _with_rot(setup, kinds, Random(f"{seed}/rot"))
+
+
+def _with_rot(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:
+    """Some runs in which nobody reads what has changed, or looks for it, have bits that change at rest."""
+    asked = ROT in kinds or set(kinds) == set(FAULT_KINDS)
+    if random.random() > 1 / 3 or setup.read or setup.audited or not asked:
+        return setup
+    faults = sorted((*setup.faults, *draw_rot(random, setup.seconds)), key=lambda fault: fault.at)
+    return msgspec.structs.replace(setup, faults=tuple(faults))
 
 
 def _with_consumers(setup: Setup, kinds: Sequence[str], random: Random) -> Setup:

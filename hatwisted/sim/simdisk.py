@@ -214,6 +214,12 @@ class SimDisk:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         self._change(folder_of(path), f"remove {path}", lambda names: names.drop(path))
 
+    def remove_all(self, folder: str) -> None:
+        """An operator removes all files below it."""
+        with self.looked_at():
+            for path in [path for path in self.names.files if path.startswith(folder)]:
+                self.remove(path)
+
     def replace(self, source: str, target: str) -> None:
         """See IFileSystem."""
         self.meet("replace", target)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from twisted.internet.defer import Deferred
 
+from hatwisted.sim.decay import Decay
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
@@ -54,6 +55,8 @@ class Operator:
         self.tables = TablePromises(group, self.violations)
         self.progress = ProgressPromises(group, self.violations)
         self.waits = WaitWatch(group, self.violations)
+        self.decay = Decay(group, promises.sent)
+        promises.wrong = self.decay
         self._group = group
         delayed = [(SCHEDULE_TOPIC, level) for level in range(len(DELAYS))] if group.setup.delayed else []
         halves = [(HALF_TOPIC, 0)] if group.setup.transactions else []
@@ -63,6 +66,8 @@ class Operator:
         self._due: dict[str, float] = {}
         self._down_for: dict[str, float] = {}
         self._kept: dict[str, float] = {}
+        self._rebuilds: dict[str, set[str]] = {}
+        """By machine: folders that are made anew at its next start."""
         self._out_since: float | None = None
         self._looks = 0
 
@@ -91,10 +96,15 @@ class Operator:
         if not machine.powered:
             self._promises.power_lost(name)
             machine.power_on(self._kept.pop(name, 0.5))
+        for folder in self._rebuilds.pop(name, ()):
+            machine.disk.remove_all(folder)
         try:
             if not machine.boot(self._group.build(name)):
                 return
         except DamagedLog as error:
+            if self.decay.restore((name,)):
+                self.decay.refused += 1
+                return
             self.refusals.append(f"{name}: {error}")
             self.refused.add(name)
             return
@@ -128,7 +138,7 @@ class Operator:
             return
         if group.linked():
             self._out_since = None
-            violation = self._promises.check_equal(group.store(group.master), group.store(group.slave))
+            violation = self._check_equal()
             if violation is not None:
                 self.violations.append(violation)
         elif self._out_since is None:
@@ -144,7 +154,18 @@ class Operator:
         start, master_end = master.log_range()
         if end > master_end or end < start:
             return begin == end
-        return self._promises.check_equal(master, slave) is None
+        return self._check_equal() is None
+
+    def _check_equal(self) -> Violation | None:
+        """Do the logs say the same, but for what has changed at rest?"""
+        one, other = (self._group.store(name) for name in (self._group.master, self._group.slave))
+        violation = self._promises.check_equal(one, other)
+        if violation is None or not self.decay.in_log:
+            return violation
+        (a, b), (c, d) = one.log_range(), other.log_range()
+        start, end = max(a, c), min(b, d)
+        same = self.decay.same(one.log_bytes(start, end), other.log_bytes(start, end), start)
+        return None if same else violation
 
     def _empty(self, name: str) -> None:
         """As the documents say: stop it, empty its store, start it."""
@@ -158,6 +179,14 @@ class Operator:
         self._down_for[name] = 0.5
 
     # -- what a fault or the end of a run asks for -----------------------------------------------------------
+
+    def restore(self) -> None:
+        """Put right what has changed at rest; folders that are removed are made anew at the next start."""
+        for name, folders in self.decay.restore_all().items():
+            self._rebuilds[name] = folders
+            if self._group.serves(name):
+                self._group.machines[name].kill()
+                self._down_for[name] = 0.5
 
     def restart_stopped(self) -> None:
         """A store whose sync has failed says that the broker has to be restarted."""

@@ -241,7 +241,7 @@ class Simulation:
             if machines[name].disk is not states[name][1]:
                 sent.on.discard(name)
         for name in sorted(sent.on):
-            if self.group.serves(name):
+            if self.group.serves(name) and not self.operator.decay.touches(name, sent):
                 violation = self.promises.check_stored(sent, self.group.store(name))
                 if violation is not None:
                     self.violations.append(violation)

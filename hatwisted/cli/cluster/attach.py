@@ -18,7 +18,7 @@ import msgspec
 from hatwisted.cli.cluster.clusteraccount import META as ACCOUNT_META
 from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
-from hatwisted.cli.cluster.clustertls import tls_options
+from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
 from hatwisted.cli.cluster.looking import properties_in
 from hatwisted.cli.cluster.newslave import answers, check_connects, place_of, start, twistd, write_files
@@ -29,6 +29,7 @@ from hatwisted.cli.cluster.slaveplan import (
     daemon_command,
     objections,
     slave_settings,
+    tls_settings,
     unit_text,
 )
 from hatwisted.cli.errors import EXIT_OK, CannotRun
@@ -81,7 +82,13 @@ def attach(
     runs, but something keeps it from copying; 2 nothing was started, and why; 130 interrupted: the slave goes on.
     """
     servers = ";".join(each if ":" in each else f"{each}:{NAMESRV_PORT}" for each in namesrv.split(";"))
-    account = click.get_current_context().meta.get(ACCOUNT_META)
+    context = click.get_current_context()
+    named = context.meta.get(ACCOUNT_META)
+    account = str(Path(named).absolute()) if named else None
+    try:
+        encryption = tls_settings(tls_of(context))
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
     target = Path(folder or f"{name}-slave").absolute()
 
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
@@ -89,13 +96,13 @@ def attach(
         settings = _made_before(target, name)
         if settings is None:
             place = place_of(target, master.address, port, address)
-            settings = slave_settings(master, place, str(Path(account).absolute()) if account else None)
+            settings = slave_settings(master, place, account) | encryption
             _check(master, place, settings)
             check_connects(master.ha_address)
             write_files(target, {CONF: conf_text(master, settings)})
         _say(as_json, _found(master, settings))
         if no_start:
-            _print_starts(target, name)
+            _print_starts(as_json, target, name)
             return EXIT_OK
         slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
         if not answers(slave):
@@ -159,7 +166,8 @@ def _check(master: Master, place: Place, settings: dict[str, str]) -> None:
         loaded = as_slave(load_broker_config(None, [f"{key}={settings[key]}" for key in settings], host=here))
     except ConfigError as error:
         raise CannotRun(f"the master's settings can't be taken over: {error}") from None
-    against = [*objections(master, place), *pairing(loaded.config, master.config).objections]
+    account = settings.get("credentialsFile")
+    against = [*objections(master, place, account), *pairing(loaded.config, master.config).objections]
     if against:
         raise CannotRun(against[0])
 
@@ -186,7 +194,14 @@ def _say(as_json: bool, plan: dict[str, Any]) -> None:
     click.echo(f"slave    broker {plan['brokerId']} on port {plan['listenPort']}, in {plan['folder']}")
 
 
-def _print_starts(folder: Path, name: str) -> None:
+def _print_starts(as_json: bool, folder: Path, name: str) -> None:
+    if as_json:
+        starts = {
+            "start": daemon_command(twistd(), str(folder)),
+            "unit": unit_text(twistd(), str(folder), name),
+        }
+        click.echo(msgspec.json.encode({"event": "written", **starts}))
+        return
     click.echo(
         f"\nStart it:\n\n  {shlex.join(daemon_command(twistd(), str(folder)))}\n\nOr as a systemd unit:\n"
     )

@@ -13,18 +13,26 @@ from hatwisted.health.judgement import GROUP_BEHIND
 from hatwisted.wire.registration import BrokerData
 
 
-async def look_at(cluster: Cluster, *, consumers: bool = True) -> Look:
-    """Ask everybody. NoNameServer if none answers. consumers: their groups, too, which costs the most requests."""
-    found: Look = await deferred(_look(Survey(cluster.session), consumers))
+async def look_at(cluster: Cluster, *, consumers: bool = True, before: Look | None = None) -> Look:
+    """Ask everybody.
+
+    - cluster: how
+    - consumers: their groups, too, which costs the most requests
+    - before: an earlier look, whose brokers are asked if no name server answers; None: that raises NoNameServer
+    """
+    found: Look = await deferred(_look(Survey(cluster.session), consumers, before))
     return found
 
 
-async def _look(survey: Survey, consumers: bool) -> Look:
+async def _look(survey: Survey, consumers: bool, before: Look | None) -> Look:
     said = await survey.name_servers()
     known = {server: info for server, info in said.items() if not isinstance(info, ClientError)}
-    if not known:
+    if not known and before is None:
         raise NoNameServer("no name server answered: " + "; ".join(map(str, said.values())))
     groups: dict[str, BrokerData] = {}
+    for broker in before.brokers if before is not None and not known else ():
+        whole = groups.setdefault(broker.group, BrokerData(broker_name=broker.group))
+        whole.broker_addrs[broker.id] = broker.address
     members: dict[str, frozenset[str]] = {}
     for server, info in known.items():
         named = set()
@@ -46,7 +54,7 @@ async def _look(survey: Survey, consumers: bool) -> Look:
         },
         members=members,
         brokers=figures,
-        groups=await _progress(survey) if consumers and figures else [],
+        groups=await _progress(survey) if consumers and figures and known else [],
     )
 
 

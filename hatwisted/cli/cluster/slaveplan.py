@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from hatwisted.clientcore.tls import Tls
 from hatwisted.config.javaproperties import format_property
 from hatwisted.wire.quantities import size_text
 from hatwisted.wire.registration import MASTER_ID, BrokerData
@@ -118,8 +119,33 @@ def conf_text(master: Master, settings: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def objections(master: Master, place: Place) -> Iterable[str]:
-    """What of the slave's host speaks against it, and what to do."""
+def tls_settings(tls: Tls | None) -> dict[str, str]:
+    """So that the slave calls its master and name servers as this command has. tls: None if it was plain."""
+    if tls is None:
+        return {}
+    told = {
+        "tls.enable": "true",
+        "tls.client.authServer": "false" if tls.verify == "none" else "true",
+        "tls.client.trustCertPath": tls.trust_file,
+        "tls.client.certPath": tls.certificate,
+        "tls.client.keyPath": tls.key,
+        "tls.client.keyPassword": tls.key_password,
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def objections(master: Master, place: Place, credentials_file: str | None) -> Iterable[str]:
+    """What speaks against it on the slave's side, and what to do.
+
+    - master: whom it copies
+    - place: where it runs
+    - credentials_file: of its account, None: none
+    """
+    if master.config.get("aclEnable") == "true" and credentials_file is None:
+        yield (
+            f"the master at {master.address} asks for accounts (aclEnable=true): give the slave one that it can "
+            "ask for tables with, --credentials FILE"
+        )
     needed = int((master.log_end - master.log_begin) * SPARE)
     if place.free < needed:
         yield (

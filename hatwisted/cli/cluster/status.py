@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from typing import Any, Final
 
 import click
@@ -15,13 +16,16 @@ from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import read_source
-from hatwisted.health.figures import View
+from hatwisted.health.events import Event, events
+from hatwisted.health.figures import BrokerFigures, View
 from hatwisted.health.judgement import Finding, Weight, findings
 
 GLANCE: Final = 1.0
 """Seconds between the two looks that a rate takes."""
 WATCH: Final = 2.0
 """Seconds between two screens."""
+EVENTS: Final = 1000
+"""The last ones that are kept while somebody watches."""
 
 
 @click.command()
@@ -66,15 +70,22 @@ class _Looker:
         self._cluster = cluster
         self._consumers = consumers
         self.interrupt = interrupt
+        self.happened: deque[Event] = deque(maxlen=EVENTS)
         self._before: Any = None
+        self._seen: dict[tuple[str, int], BrokerFigures] = {}
 
     async def next(self, pause: float) -> View:
         """The view after `pause` seconds."""
         if self._before is None:
             self._before = await look_at(self._cluster, consumers=False)
         await self._sleep(pause)
-        now = await look_at(self._cluster, consumers=self._consumers)
-        view = View(before=self._before, now=now)
+        now = await look_at(self._cluster, consumers=self._consumers, before=self._before)
+        self.happened.extend(events(self._before, now))
+        present = {(each.group, each.id): each for each in now.brokers}
+        for each in self._before.brokers:
+            self._seen[each.group, each.id] = each
+        left = [each for key, each in sorted(self._seen.items()) if key not in present]
+        view = View(before=self._before, now=now, left=left)
         self._before = now
         return view
 
@@ -122,7 +133,7 @@ async def _watch(looker: _Looker, as_json: bool) -> int:
         while not looker.interrupt.requested:
             view = await looker.next(pause)
             found = findings(view)
-            live.update(screen(view, found), refresh=True)
+            live.update(screen(view, found, [*looker.happened]), refresh=True)
             code, pause = _code(found), WATCH
     return code
 
@@ -140,6 +151,7 @@ def document(view: View, found: list[Finding]) -> dict[str, object]:
     return {
         "at": view.now.at,
         "brokers": brokers,
+        "events": events(view.before, view.now),
         "findings": found,
         "groups": view.now.groups,
         "healthy": _code(found) == EXIT_OK,

@@ -5,7 +5,7 @@ Nothing is cut off and no column is shared, so that a narrow terminal folds line
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,21 +13,30 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from hatwisted.health.events import Event
 from hatwisted.health.figures import BrokerFigures, GroupProgress, View
 from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
 from hatwisted.wire.printable import printable
-from hatwisted.wire.quantities import size_text
+from hatwisted.wire.quantities import size_text, time_text
 
 MOST_GROUPS: Final = 5
 """Consumer groups on the screen; `--json` has all."""
+MOST_EVENTS: Final = 8
+"""The last ones, on the screen of --watch."""
 LINKED: Final = "transfer"
 """State of a link that needs no word."""
 GOOD, BAD, FAINT = "green", "bold red", "dim"
 
 
-def screen(view: View, found: list[Finding]) -> RenderableType:
-    """All of it. found: findings of this view."""
+def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> RenderableType:
+    """All of it.
+
+    - view: what is shown
+    - found: findings of it
+    - happened: events since somebody watches
+    """
     parts = [*_head(view, found), *_brokers(view, found), *_groups(view.now.groups), *_advice(found)]
+    parts += _events(happened)
     return Group(*parts)
 
 
@@ -97,6 +106,7 @@ def _figures(view: View, broker: BrokerFigures) -> str:
         f"unflushed {size_text(broker.flush_lag)}" if broker.flush_lag else None,
         f"undispatched {size_text(broker.dispatch_lag)}" if broker.dispatch_lag else None,
         f"link: {broker.state}" if broker.state not in (None, LINKED) else None,
+        None if broker.booted is None else f"up {time_text(broker.at - broker.booted)}",
         _heard(broker),
     ]
     return "  ".join(printable(each) for each in parts if each)
@@ -128,6 +138,15 @@ def _advice(found: list[Finding]) -> Iterable[RenderableType]:
         yield Text()
         yield Text.assemble((f"{mark} {printable(each.where)}: ", style), printable(each.what))
         yield Padding(Text(printable(each.advice)), (0, 0, 0, 2))
+
+
+def _events(happened: Sequence[Event]) -> Iterable[RenderableType]:
+    if happened:
+        yield Text()
+        yield Text("since you watch", "bold")
+    for each in happened[-MOST_EVENTS:]:
+        when = datetime.fromtimestamp(each.at, UTC).strftime("%H:%M:%S")
+        yield Text.assemble((f"  {when}  ", FAINT), printable(f"{each.where}: {each.what}"))
 
 
 def _count(number: int, what: str) -> str:

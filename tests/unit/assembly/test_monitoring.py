@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from itertools import pairwise
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.monitoring import metrics_address, monitored
+from hatwisted.assembly.monitoring import metrics_address, monitored, sources
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
+from hatwisted.metrics.exposition import Exposition
+from hatwisted.metrics.health import Health
+from hatwisted.metrics.linkwatch import LinkWatch
 from hatwisted.metrics.web import MAX_CONNECTIONS
 from hatwisted.wire.codes import RequestCode
+from tests.support.certificate import Issued, authority
 from tests.support.figures import Figures, Reader, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
 
@@ -146,6 +153,43 @@ class MonitoredTests(SynchronousTestCase):
         self.assertEqual(len(shown.labels("rocketmq_group_diff")), 1)
         self.assertEqual(shown("hatwisted_consumer_lag_all_messages"), 5)
         self.assertEqual(shown("hatwisted_consumer_lag_left_out"), 1)
+
+    def test_no_step_of_a_scrape_is_long_however_much_there_is_to_show(self) -> None:
+        """Puts wait for a step. By processor time: other programs of this machine aren't the broker's fault."""
+        node = self.start(MASTER, metrics_topics=2000, metrics_groups=2000)
+        tables, stats = node.parts.tables, node.parts.store.stats
+        first = tables.topics.ensure("topic", 4)
+        for number in range(2500):
+            topic = f"topic-{number}"
+            tables.topics._topics[topic] = first  # making each in order takes a minute
+            stats.topic_puts[topic] = [number, number, 1]
+            node.parts.consumer_admin.stats.count_get("g", topic, 1, 100)
+            tables.offsets.commit("g", topic, 0, 0)
+        watch = LinkWatch(self.nodes.clock, lambda: 0, lambda: None)
+        exposition = Exposition(self.nodes.clock, sources(node, watch, Health(node)))
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+
+        def longest() -> float:
+            times = [time.thread_time()]
+            times += [time.thread_time() for _ in exposition._make()]
+            self.assertGreater(len(times), 200)
+            return max(after - before for before, after in pairwise(times))
+
+        self.assertLess(min(longest() for _ in range(3)), 0.005)
+
+    def test_a_certificates_end_is_shown(self) -> None:
+        self.nodes.folder.mkdir(parents=True, exist_ok=True)
+        issued = Issued((MASTER,), signed_by=authority())
+        issued.write(self.nodes.folder, "server")
+        path = str(self.nodes.folder / "server.pem")
+        key = str(self.nodes.folder / "server.key")
+        self.start(MASTER, tls_server_cert_path=path, tls_server_key_path=key)
+        self.assertEqual(
+            self.figures()("hatwisted_certificate_expiry_timestamp_seconds", path=path),
+            issued.certificate.not_valid_after_utc.timestamp(),
+        )
 
     def test_probes_say_why(self) -> None:
         master, slave = self.pair(min_in_sync_replicas=2, in_sync_replicas=2)

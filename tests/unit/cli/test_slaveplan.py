@@ -6,8 +6,17 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.copyprogress import PATIENCE, Advance
 from hatwisted.cli.cluster.newslave import own_address, start, write_files
-from hatwisted.cli.cluster.slaveplan import Master, Place, conf_text, objections, slave_settings, unit_text
+from hatwisted.cli.cluster.slaveplan import (
+    Master,
+    Place,
+    conf_text,
+    objections,
+    slave_settings,
+    tls_settings,
+    unit_text,
+)
 from hatwisted.cli.errors import CannotRun
+from hatwisted.clientcore.tls import Tls
 from hatwisted.config.host import Host
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.pairing import pairing
@@ -65,9 +74,31 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(master(config={}).ha_address, "10.0.0.5:10912")
 
     def test_a_log_that_doesnt_fit_the_disk(self):
-        (found,) = objections(master(end=1000), place(free=1050))
+        (found,) = objections(master(end=1000), place(free=1050), None)
         self.assertIn("--dir", found)
-        self.assertEqual([*objections(master(end=1000), place(free=1100))], [])
+        self.assertEqual([*objections(master(end=1000), place(free=1100), None)], [])
+
+    def test_a_master_that_asks_for_accounts(self):
+        asks = master(config=CONFIG | {"aclEnable": "true"})
+        (found,) = objections(asks, place(), None)
+        self.assertIn("--credentials FILE", found)
+        self.assertEqual([*objections(asks, place(), "/me.yml")], [])
+        self.assertEqual(slave_settings(asks, place(), "/me.yml")["credentialsFile"], "/me.yml")
+
+    def test_it_is_encrypted_as_the_command_was(self):
+        self.assertEqual(tls_settings(None), {})
+        told = tls_settings(Tls(trust_file="/ca.pem", verify="chain"))
+        wanted = {
+            "tls.enable": "true",
+            "tls.client.authServer": "true",
+            "tls.client.trustCertPath": "/ca.pem",
+        }
+        self.assertEqual(told, wanted)
+        path = Path(self.mktemp())
+        path.write_text(conf_text(master(), slave_settings(master(), place()) | told))
+        loaded = as_slave(load_broker_config(str(path), host=HOST))
+        self.assertTrue(loaded.config.tls_enable)
+        self.assertEqual(loaded.warnings, [])
 
     def test_a_unit_names_folder_and_program(self):
         text = unit_text("/venv/bin/twistd", "/data/a", "a")

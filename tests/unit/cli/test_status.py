@@ -6,6 +6,7 @@ from io import StringIO
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.statusscreen import screen, span_text
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import findings
@@ -48,6 +49,17 @@ class StatusTests(commands.TestCommands):
         outcome = commands.Outcome()
         outcome.interrupt.request()
         await self.run_command("status", "--watch", outcome=outcome)
+
+    @asynchronous
+    async def test_brokers_are_asked_on_when_their_name_server_is_gone(self):
+        cluster = self.rig.new_cluster()
+        before = await look_at(cluster)
+        await self.rig.names.stopService()
+        now = await look_at(cluster, before=before)
+        (broker,) = now.brokers
+        self.assertIsNone(broker.error)
+        found = [each.name for each in findings(View(before=before, now=now))]
+        self.assertEqual(found, ["name-server-silent", "no-copy"])
 
     @asynchronous
     async def test_no_name_server(self):

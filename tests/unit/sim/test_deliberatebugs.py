@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.sim.bughunt import Catch, Hunt
 from hatwisted.sim.deliberatebugs import BUGS, planted
 from hatwisted.sim.faultplan import Fault
-from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.setup import DRIFT, draw_setup
 from hatwisted.sim.simulation import Simulation
 from hatwisted.store.log.commitlog import CommitLog
 
@@ -17,7 +17,9 @@ TWIN = Fault(at=1.0, kind="twin", host="a")
 POWER = Fault(at=3.0, kind="power", host="a", lasts=0.5, amount=0.0)
 
 
-def broken(bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: bool = False) -> str:
+def broken(
+    bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: bool = False, drift: float = 0.0
+) -> str:
     """The promise that is broken with that bug, "" without one."""
     setup = msgspec.structs.replace(
         draw_setup(5),
@@ -31,6 +33,7 @@ def broken(bug: str | None, *faults: Fault, seconds: float = 4.0, consumers: boo
         sync_flush=True,
         copies=None,
         consumers=consumers,
+        drift=drift,
         faults=faults,
     )
     with planted(bug):
@@ -56,6 +59,11 @@ class DeliberateBugTests(SynchronousTestCase):
 
     def test_a_delayed_message_that_comes_at_once(self) -> None:
         self.assertEqual(broken("delay-ignored"), "early")
+
+    def test_a_delay_by_two_clocks_shows_only_where_clocks_drift(self) -> None:
+        self.assertEqual(broken("clocks-mixed", seconds=30.0, drift=0.0), "")
+        self.assertEqual(broken("clocks-mixed", seconds=30.0, drift=DRIFT), "early")
+        self.assertEqual(broken(None, seconds=30.0, drift=DRIFT), "")
 
     def test_a_transaction_whose_end_is_answered_too_early(self) -> None:
         self.assertEqual(broken("end-unawaited", seconds=20.0), "stored")

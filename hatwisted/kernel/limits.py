@@ -1,0 +1,11 @@
+"""How much one call of a compiled twin builds; it leaves the rest to the next call."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ANSWER_BYTES: Final = 4 << 20
+"""Bytes of answers in one buffer, and those of one more put: a batch's answer has an id for each message."""
+
+INDEX_ITEMS: Final = 8192
+"""Index items of one piece of log. A record with more keys is left to the columns."""

@@ -1,0 +1,56 @@
+"""`hatwisted status` at a pair of RocketMQ's own, 4.9.7 (without 907) and 5.3.3: what they say, who leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import javarocketmq
+from testbed.brokergroup import OURS, BrokerGroup
+from testbed.processes import all_stopped, wait_until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def status(address: str) -> dict[str, Any]:
+    words = [sys.executable, "-m", "hatwisted", "status", "-n", address, "--json"]
+    done = subprocess.run(words, capture_output=True, timeout=60)
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (0 if found["healthy"] else 1)
+    return found
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_a_java_pair(tmp_path: Path, version: str) -> None:
+    if reason := javarocketmq.available(version):
+        pytest.skip(f"RocketMQ {version} can't run here: {reason}")
+    group = BrokerGroup(tmp_path, namesrv_kind=OURS)
+    names = javarocketmq.namesrv("namesrv", tmp_path, group.namesrv_port, version=version)
+    master = javarocketmq.broker("master", tmp_path, group.master_settings(), version=version)
+    slave = javarocketmq.broker("slave", tmp_path, group.full_slave_settings(), version=version)
+    address = f"127.0.0.1:{group.namesrv_port}"
+    with all_stopped(names, master, slave):
+        for server in (names, master):
+            server.start()
+        alone = {each["name"] for each in status(address)["findings"]}
+        assert "sync-master-alone" in alone
+        slave.start()
+        group.wait_linked(90)
+        group.wait_caught_up(60)
+        wait_until(lambda: len(status(address)["brokers"]) == 2, 60, "the slave is registered")
+        seen = status(address)
+        one, other = seen["brokers"]
+        assert (one["role"], other["role"]) == ("SYNC_MASTER", "SLAVE")
+        assert one["version"] == other["version"] == f"V{version.replace('.', '_')}"
+        assert one["logEnd"] == other["logEnd"] == group.master_end()
+        assert other["lag"]["bytes"] == 0
+        assert None not in (one["diskUsed"], one["flushLag"], one["dispatchLag"], one["clock"])
+        assert (one["slaves"] is None) == (version == "4.9.7"), "who copies is 5.x's to say"
+        assert seen["healthy"], seen["findings"]
+        slave.kill()
+        wait_until(lambda: not status(address)["healthy"], 60, "its death shows")
