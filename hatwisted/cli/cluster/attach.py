@@ -102,7 +102,7 @@ def attach(
             write_files(target, {CONF: conf_text(master, settings)})
         _say(as_json, _found(master, settings))
         if no_start:
-            _print_starts(target, name)
+            _print_starts(as_json, target, name)
             return EXIT_OK
         slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
         if not answers(slave):
@@ -194,7 +194,14 @@ def _say(as_json: bool, plan: dict[str, Any]) -> None:
     click.echo(f"slave    broker {plan['brokerId']} on port {plan['listenPort']}, in {plan['folder']}")
 
 
-def _print_starts(folder: Path, name: str) -> None:
+def _print_starts(as_json: bool, folder: Path, name: str) -> None:
+    if as_json:
+        starts = {
+            "start": daemon_command(twistd(), str(folder)),
+            "unit": unit_text(twistd(), str(folder), name),
+        }
+        click.echo(msgspec.json.encode({"event": "written", **starts}))
+        return
     click.echo(
         f"\nStart it:\n\n  {shlex.join(daemon_command(twistd(), str(folder)))}\n\nOr as a systemd unit:\n"
     )

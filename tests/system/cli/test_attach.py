@@ -89,6 +89,8 @@ def test_without_starting_it_says_how(group: BrokerGroup) -> None:
     told = attach(group, "--no-start")
     assert told.returncode == 0, told
     assert "haslave --conf=" in told.stdout and "[Service]" in told.stdout
+    _, written = map(json.loads, attach(group, "--no-start", "--json").stdout.splitlines())
+    assert "haslave" in written["start"] and "[Service]" in written["unit"]
     conf = (group.folder / "copy" / "broker.conf").read_text()
     assert "mappedFileSizeCommitLog=1048576\n" in conf
     assert not (group.folder / "copy" / "store").exists()
