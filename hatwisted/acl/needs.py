@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from hatwisted.acl.permissions import GROUP, PUB, SUB
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.remoting import RemotingCommand, SignedSendCommand
 from hatwisted.wire.topics import RETRY_PREFIX
 
 
@@ -151,7 +151,8 @@ def _send(topic_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
     which a RocketMQ broker asks about: with any group of one's own one could write into all others'."""
 
     def needs(request: RemotingCommand) -> Iterable[Need]:
-        topic = request.ext.get(topic_field)
+        typed = request.header if isinstance(request, SignedSendCommand) else None
+        topic = request.ext.get(topic_field) if typed is None else typed.topic
         return _named(topic, SUB if topic is not None and topic.startswith(RETRY_PREFIX) else PUB)
 
     return needs

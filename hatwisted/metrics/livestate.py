@@ -99,11 +99,11 @@ class LiveState:
                 ("log_end", "Log ends at", f"{store.log.max_offset:,}", store.log.max_offset),
                 (
                     "unsynced",
-                    "Not yet on disk",
+                    "Not synced",
                     size_text(store.log.max_offset - store.log.flushed_offset),
                     store.log.max_offset - store.log.flushed_offset,
                 ),
-                ("behind", "Furthest behind", "nobody" if lag is None else lag_text(lag), lag or 0),
+                ("behind", "Behind", "nobody" if lag is None else lag_text(lag), lag or 0),
                 ("disk", "Disk", f"{store.disk_usage_ratio:.0%}", round(store.disk_usage_ratio, 4)),
                 ("clients", "Clients", f"{self._node.connections:,}", self._node.connections),
             ],
@@ -179,7 +179,10 @@ def _ago(chart: Chart, now: float) -> str:
 
 def _most(chart: Chart) -> str:
     figures = [figure for line in chart.lines.values() for _, figure in line if figure is not None]
-    return f"at most {chart.unit(max(figures))}" if figures else "nothing yet"
+    if not figures:
+        return "nothing yet"
+    text = chart.unit(max(figures))
+    return text if text.startswith("less") else f"at most {text}"
 
 
 def text_of_time(seconds: float) -> str:

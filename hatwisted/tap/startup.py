@@ -121,8 +121,6 @@ def make_service(
         for warning in [*loaded.warnings, *open_because]:
             # Not `warning=`: Twisted takes that key for a Python warning.
             log.warn("{line}", line=warning)
-        if not _log_is_shown(options):
-            terminal.warn([*loaded.warnings, *open_because])
         # Not at the top: importing it installs the default reactor, and twistd may have been asked for
         # another.
         from twisted.internet import reactor
@@ -133,6 +131,9 @@ def make_service(
                 reactor, Rereading(options, load, loaded.config, parts.orders).again, parts.orders.hasten
             )
             service = StartupService(build(loaded.config, parts), terminal, signals, parts.steady_time)
+        if not _log_is_shown(options):
+            # Not before: a start that is refused says so in one line.
+            terminal.warn([*loaded.warnings, *open_because])
         log.info(
             "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
             descriptors=parts.descriptors,

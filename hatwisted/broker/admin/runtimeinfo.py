@@ -126,7 +126,9 @@ class RuntimeInfo:
     def _log(self) -> dict[str, str]:
         store = self._store
         ratio = f"{store.disk_usage_ratio:.2f}"
+        total, free = min(store.watermark.sizes.values(), key=lambda sizes: sizes[1])
         return {
+            "commitLogDirCapacity": f"Total : {_size(total)}, Free : {_size(free)}.",
             "commitLogMinOffset": str(store.log.min_offset),
             "commitLogMaxOffset": str(store.log.max_offset),
             "commitLogDiskRatio": ratio,
@@ -167,6 +169,9 @@ def _idle_pools() -> dict[str, str]:
     table = {
         "pageCacheLockTimeMills": "0",
         "dispatchMaxBuffer": "0",
+        # rocketmq-exporter reads no figure at all without the next two: what RocketMQ says when it has none.
+        "putMessageDistributeTime": "null",
+        "remainTransientStoreBufferNumbs": str((1 << 31) - 1),
         "startAcceptSendRequestTimeStamp": "0",
         "EndTransactionQueueSize": "0",
         "EndTransactionThreadPoolQueueCapacity": "100000",

@@ -71,6 +71,11 @@ class CopyReport:
         """Look no more."""
         self._loop.stop()
 
+    def look_now(self) -> None:
+        """A link has come, or gone: how far behind is the copy before it goes on?"""
+        if self._loop.running:
+            self.look()
+
     def look(self) -> Deferred[None] | None:
         """One look; nothing is asked without a link."""
         peer = self._copying()
@@ -78,23 +83,29 @@ class CopyReport:
             self._peer = None
             self.level = False
             return None
-        return maybeDeferred(self._ask).addCallbacks(self._told, self._not_told, callbackArgs=(peer,))
+        return maybeDeferred(self._ask).addCallbacks(
+            self._told, self._not_told, callbackArgs=(peer, self._our.max_offset)
+        )
 
     def _not_told(self, failure: Failure) -> None:
         """The link stands: what it brings is told by the master's next word."""
         self._log.debug("the master didn't say how far its log is: {why}", why=failure.getErrorMessage())
 
-    def _told(self, info: Mapping[str, str], peer: str) -> None:
+    def _told(self, info: Mapping[str, str], peer: str, held: int) -> None:
+        """What the master says. held: the end of our log when it was asked."""
         if not self._loop.running or self._copying() != peer:
             return
         now, ours = self._clock.seconds(), self._our.max_offset
         end = int(info["commitLogMaxOffset"])
         if peer != self._peer:
             self._begin(peer, now)
-            version = info.get("brokerVersionDesc", "unknown version")
+            ours_there = info.get("hatwistedVersion")
+            version = (
+                f"hatwisted {ours_there}" if ours_there else info.get("brokerVersionDesc", "of no version")
+            )
             self._log.info(
                 "copying from master {peer} ({version}): {behind} behind",
-                event="slave.copying", peer=peer, version=version, behind=size_text(max(0, end - ours)),
+                event="slave.copying", peer=peer, version=version, behind=size_text(max(0, end - held)),
             )  # fmt: skip
         had = self._before
         if had is not None and now > had[0]:

@@ -56,8 +56,10 @@ figcaption { margin-bottom: 8px; }
 figcaption p, .note { margin: 2px 0 0; color: var(--muted); font-size: 13px; }
 figure svg { display: block; width: 100%; height: auto; }
 .scroll { overflow: auto; max-height: 620px; }
-table { width: 100%; border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 7px 14px; text-align: right; white-space: nowrap; }
+table { width: 100%; border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
+th, td { padding: 7px 6px; text-align: right; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
+td.text { white-space: normal; overflow-wrap: anywhere; min-width: 9ch; }
 th { position: sticky; top: 0; background: var(--surface); color: var(--muted); font-weight: 600; font-size: 13px;
   cursor: pointer; border-bottom: 1px solid var(--grid); }
 th[aria-sort=ascending]::after { content: " ↑"; }
@@ -66,8 +68,8 @@ td { border-top: 1px solid var(--grid); }
 tbody tr:first-child td { border-top: 0; }
 tbody tr:hover td { background: color-mix(in srgb, var(--series-1) 7%, transparent); }
 th.text, td.text { text-align: left; }
-td.text { font-family: var(--mono); font-size: 13px; }
-.share { display: inline-block; width: 72px; height: 6px; margin-left: 10px; border-radius: 3px;
+td.text { font-family: var(--mono); font-size: 12px; }
+.share { display: inline-block; width: 48px; height: 6px; margin-left: 6px; border-radius: 3px;
   background: var(--grid); vertical-align: middle; overflow: hidden; }
 .share i { display: block; height: 100%; background: var(--series-1); }
 footer { margin-top: 44px; color: var(--muted); font-size: 13px; }

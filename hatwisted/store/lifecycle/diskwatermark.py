@@ -91,6 +91,8 @@ class DiskWatermark:
         self._unknown = False
         self.ratios: dict[str, float] = dict.fromkeys(paths, 0.0)
         """Used fraction (0 to 1) by path, as of the last look."""
+        self.sizes: dict[str, tuple[int, int]] = dict.fromkeys(paths, (0, 0))
+        """Bytes of the disk and of what is free, likewise."""
 
     @property
     def used(self) -> float:
@@ -139,6 +141,7 @@ class DiskWatermark:
 
     def _judge(self, usage: dict[str, tuple[int, int]]) -> None:
         self._unknown = False
+        self.sizes |= usage
         for path, (total, free) in usage.items():
             self.ratios[path] = 1 - free / total if total else 0.0
         used = self.used

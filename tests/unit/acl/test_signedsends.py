@@ -147,6 +147,15 @@ class AgreementTests(SignedSendsCase):
         self.assertNotEqual(loose, frame)
         self.assertIsNone(self.both(loose))
 
+    def test_numbers_that_only_one_of_the_ways_reads(self) -> None:
+        """They are refused, or mean the same: no error reaches the requests beside them."""
+        good = encode_command(self.command())
+        bad = encode_command(self.command(Credentials(USER.access_key, "wrong-secret")))
+        for number in (b"4e2", b"4.0"):
+            first, second = (frame.replace(b'"version":407', b'"version":' + number) for frame in (good, bad))
+            self.assertIsNone(self.refusal(self.received(first)))
+            self.assertIn("Check signature failed", str(self.refusal(self.received(second))))
+
     def test_trusted_addresses(self) -> None:
         self.assertIsNone(self.both(encode_command(self.command(None)), "192.168.0.7"))
         unsigned = self.command(None)

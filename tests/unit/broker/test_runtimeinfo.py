@@ -8,16 +8,14 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker.admin.runtimeinfo import DAY_CHECK_INTERVAL, DayTotals
+from hatwisted.health.javatext import capacity
 from tests.support import golden
 from tests.unit.broker.rig import BrokerRig
 
 NOT_OURS = {
     # Figures of parts that this broker doesn't have, or per path and level.
-    "putMessageDistributeTime",
     "putLatency99",
     "putLatency999",
-    "remainTransientStoreBufferNumbs",
-    "commitLogDirCapacity",
     "commitLogDiskRatio_/data/rocketmq/m/commitlog",
     "scheduleMessageOffset_1",
     "scheduleMessageOffset_2",
@@ -54,6 +52,13 @@ class TestRuntimeInfo(TestCase):
         self.assertEqual(table["msgGetTotalTodayNow"], "3")
         self.assertGreater(int(table["earliestMessageTimeStamp"]), 0)
         self.assertTrue(0 <= float(table["commitLogDiskRatio"]) <= 1)
+
+    @inlineCallbacks
+    def test_the_disk_is_described_as_tools_parse_it(self):
+        self.rig.store.watermark.sizes |= dict.fromkeys(self.rig.store.watermark.sizes, (270 << 30, 3 << 29))
+        table = yield self.table()
+        self.assertEqual(table["commitLogDirCapacity"], "Total : 270.0 GiB, Free : 1.5 GiB.")
+        self.assertEqual(capacity(table["commitLogDirCapacity"]), (270 << 30, 3 << 29))
 
     @inlineCallbacks
     def test_rates_are_numbers_separated_by_spaces(self):

@@ -66,11 +66,11 @@ def _tiles(summary: Summary) -> list[Tile]:
 
 def _lag_tile(slave: SlaveLag) -> Tile:
     if not slave.behind:
-        return Tile(f"Slave {slave.name}", "level", f"with its master at {slave.end:,}", "good")
+        return Tile(_label(slave.name), "level", f"with its master at {slave.end:,}", "good")
     detail = f"{slave.messages:,} messages" + (
         f", {_time(slave.milliseconds)}" if slave.milliseconds is not None else ""
     )
-    return Tile(f"Slave {slave.name}", f"-{in_bytes(slave.behind)}", detail, "bad")
+    return Tile(_label(slave.name), f"-{in_bytes(slave.behind)}", detail, "bad")
 
 
 def _peak(summary: Summary) -> float:
@@ -205,3 +205,8 @@ def _instant(milliseconds: int) -> str:
 
 def _clock(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%m-%d %H:%M:%S")
+
+
+def _label(name: str) -> str:
+    """Of a slave's tile; many a folder says already what it is."""
+    return name[:1].upper() + name[1:] if "slave" in name.lower() else f"Slave {name}"

@@ -1,0 +1,92 @@
+"""Our commands for operators, on a group of RocketMQ's: a master, its slave of ours, and their name server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.brokergroup import JAVA, OURS, BrokerGroup
+from testbed.processes import wait_until
+from tests.interop.conftest import needs
+
+pytestmark = pytest.mark.timeout(240)
+SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    needs(JAVA)
+    folder: Path = tmp_path_factory.mktemp("commands")
+    with BrokerGroup(folder, JAVA, OURS, JAVA, role="ASYNC_MASTER") as pair:
+        pair.start()
+        yield pair
+
+
+def cli(group: BrokerGroup, *words: str, given: str = "", code: int = 0) -> str:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("hatwisted")), *words, "-n", f"127.0.0.1:{group.namesrv_port}"],
+        input=given, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
+def told(group: BrokerGroup, *words: str) -> Any:
+    return json.loads(cli(group, *words, "--json"))
+
+
+def test_single_messages_of_a_rocketmq_broker(group: BrokerGroup) -> None:
+    line = json.dumps({"body": "hello", "keys": ["k1"]}) + "\n"
+    sent = json.loads(cli(group, "produce", "Single", "--ndjson", "--json", given=line))
+    place = f"Single/{sent['queueId']}/{sent['queueOffset']}"
+    for words in (
+        [sent["offsetMessageId"]],
+        [place],
+        ["k1", "-t", "Single"],
+        [sent["messageId"], "-t", "Single"],
+    ):
+        wait_until(lambda words=words: told_or_none(group, *words), SECONDS, f"{words} is found")
+        found = told(group, "msg", "get", *words)
+        assert (found["messageId"], found["body"]) == (sent["messageId"], "hello")
+
+
+def told_or_none(group: BrokerGroup, *words: str) -> bool:
+    """Is it there already? RocketMQ's index follows its log."""
+    try:
+        return bool(cli(group, "msg", "get", *words, "--json"))
+    except AssertionError:
+        return False
+
+
+def test_settings_figures_and_routes_of_a_rocketmq_broker(group: BrokerGroup) -> None:
+    assert told(group, "broker", "config", "get", "broker-a", "brokerRole") == {"brokerRole": "ASYNC_MASTER"}
+    cli(group, "broker", "config", "set", "broker-a", "fileReservedTime=48")
+    assert told(group, "broker", "config", "get", "broker-a", "fileReservedTime") == {
+        "fileReservedTime": "48"
+    }
+    assert "commitLogMaxOffset" in told(group, "broker", "stats", "broker-a")
+    cli(group, "topic", "create", "Routed", "-q", "4")
+    cli(group, "broker", "writable", "broker-a", "off")
+    assert told(group, "topic", "route", "Routed")[0]["perm"] == 4
+    cli(group, "broker", "writable", "broker-a", "on")
+    assert told(group, "topic", "route", "Routed")[0]["perm"] == 6
+
+
+def test_the_list_of_a_mixed_group(group: BrokerGroup) -> None:
+    group.wait_caught_up()
+    wait_until(lambda: len(told(group, "cluster", "list")) == 2, SECONDS, "both are registered")
+    master, slave = told(group, "cluster", "list")
+    assert (master["role"], master["version"], master["state"]) == ("master", "V4_9_7", "serving")
+    assert (slave["role"], slave["state"], slave["lag"]) == ("slave", "copying", 0)
+
+
+def test_looking_at_a_topic_of_a_rocketmq_broker(group: BrokerGroup) -> None:
+    cli(group, "produce", "Looked", given="a\nb\n")
+    for _ in range(2):
+        assert sorted(cli(group, "consume", "Looked", "--from", "first", "-c", "2").split()) == ["a", "b"]
