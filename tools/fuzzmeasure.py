@@ -10,6 +10,7 @@ Time is the processor's, for decoding once: what a target does several times ove
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import resource
 import subprocess
@@ -51,6 +52,7 @@ def measure(name: str) -> dict[str, float]:
         target.feed(data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for data in inputs(name):
+        gc.collect()  # of the input before, which is no longer in use
         for decode in target.once or (target.run,):
             taken = _seconds(decode, data)
             if taken > SLOW:

@@ -24,6 +24,8 @@ _LINE_END = re.compile("\r\n|\r|\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE_OF = {character: "\\" + letter for letter, character in _ESCAPES.items()} | {"\\": "\\\\"}
+_PLAIN_ENTRY = re.compile(rf"([^=:{_BLANK}]*+)[{_BLANK}]*+[=:]?[{_BLANK}]*+(.*)", re.DOTALL)
+"""Of a text without escapes; it always matches. Thousands of lines may come in one request."""
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 
 
@@ -107,6 +109,10 @@ def _ends_in_open_backslash(line: str) -> bool:
 
 
 def _entry(text: str, line: int, name: str) -> Entry:
+    if "\\" not in text:
+        found = _PLAIN_ENTRY.match(text)
+        assert found is not None
+        return Entry(found[1], found[2], line)
     end = _key_end(text)
     value = text[end:].lstrip(_BLANK)
     if value[:1] in ("=", ":"):

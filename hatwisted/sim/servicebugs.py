@@ -15,6 +15,7 @@ from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import TransactionCheck
 from hatwisted.remoting.server import response
+from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.setup import DRIFT, Setup
 from hatwisted.store.index.indexservice import IndexService
@@ -103,6 +104,17 @@ def _uncut(_index: IndexService, _end: int) -> int:
     return 0
 
 
+_DELAYED_PAIR = {
+    "seconds": 40.0,
+    "delayed": 0.4,
+    "pause": 0.05,
+    "sizes": (10, 60),
+    "sync_master": True,
+    "copies": None,
+    "consumers": False,
+}
+"""A slave that is promoted has delayed messages of its master's to deliver, and knows how far that had come."""
+
 SERVICE_BUGS: dict[str, Bug] = {
     "tables-ahead": Bug(
         "a slave takes its master's progress of delay levels before it has the log that it speaks of",
@@ -110,7 +122,13 @@ SERVICE_BUGS: dict[str, Bug] = {
         "wait",
         _take_at_once,
         ("promote", "stall"),
-        _delayed,
+        conf=_DELAYED_PAIR
+        | {
+            "faults": (
+                Fault(at=12.0, kind="stall", host="a", lasts=19.0),
+                Fault(at=26.5, kind="promote", lasts=3.0),
+            )
+        },
     ),
     "delivery-counted": Bug(
         "a delayed message counts as delivered before it is stored",

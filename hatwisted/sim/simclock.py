@@ -111,19 +111,12 @@ class SimCall(msgspec.Struct, eq=False):
         if self.function is None:
             raise AlreadyCalled
 
-    def run(self, planned: float) -> None:
-        """It's `planned`: call, unless it was moved, called or cancelled meanwhile, or its owner can't."""
-        function = self.function
-        if function is None or planned != self.planned:
-            return
-        owner = self.owner
-        if not owner.alive:
-            self.function = None
-        elif owner.paused_until > planned:
-            self.move(owner.paused_until)
+    def put_off(self) -> None:
+        """It's due, but its owner is paused, or dead: then it's dropped."""
+        if self.owner.alive:
+            self.move(self.owner.paused_until)
         else:
             self.function = None
-            function(*self.args, **self.named)
 
 
 @implementer(IReactorTime)
@@ -185,16 +178,23 @@ class SimClock:
         heap, pop = self._heap, heappop
         while heap and heap[0][0] <= time:
             planned, _, call = pop(heap)
-            if call.function is None:
+            function = call.function
+            if function is None:
                 continue
             if planned > self.now:
                 self.now = planned
             self.turns += 1
-            # A `suppress` costs as much as many a turn does.
-            try:  # noqa: SIM105
-                call.run(planned)
-            except PowerLoss:
-                pass
+            if planned != call.planned:
+                pass  # it was moved
+            elif call.owner.alive and call.owner.paused_until <= planned:
+                call.function = None
+                # A `suppress` costs as much as many a turn does.
+                try:  # noqa: SIM105
+                    function(*call.args, **call.named)
+                except PowerLoss:
+                    pass
+            else:
+                call.put_off()
             if stop is not None and stop():
                 return
         self.now = max(self.now, time)

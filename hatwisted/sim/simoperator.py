@@ -96,7 +96,7 @@ class Operator:
         if not machine.powered:
             self._promises.power_lost(name)
             machine.power_on(self._kept.pop(name, 0.5))
-        for folder in self._rebuilds.pop(name, ()):
+        for folder in sorted(self._rebuilds.pop(name, ())):
             machine.disk.remove_all(folder)
         try:
             if not machine.boot(self._group.build(name)):

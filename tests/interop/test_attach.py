@@ -12,7 +12,7 @@ import pytest
 
 from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
-from testbed.processes import all_stopped
+from testbed.processes import all_stopped, wait_until
 from testbed.storefiles import check_queues, first_difference
 from tests.support.tutorial import blocks, run_block, stop_slave
 
@@ -36,6 +36,8 @@ def test_the_tutorial_makes_a_whole_copy_of_a_java_master(tmp_path: Path, versio
         with group.master_client() as client:
             codes = {client.send("Orders", b"x" * 900, number % 4).code for number in range(COUNT)}
         assert codes == {0}
+        # 5.3.3 registers a moment after it has begun to answer.
+        wait_until(lambda: status(address).get("brokers"), 60, "the master is registered")
         begun = time.monotonic()
         try:
             before, attached, after, stopped, again = (

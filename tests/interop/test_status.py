@@ -37,8 +37,8 @@ def test_a_java_pair(tmp_path: Path, version: str) -> None:
     with all_stopped(names, master, slave):
         for server in (names, master):
             server.start()
-        alone = {each["name"] for each in status(address)["findings"]}
-        assert "sync-master-alone" in alone
+        wait_until(lambda: status(address)["brokers"], 60, "the master is registered")
+        assert "sync-master-alone" in {each["name"] for each in status(address)["findings"]}
         slave.start()
         group.wait_linked(90)
         group.wait_caught_up(60)

@@ -42,7 +42,6 @@ def test_the_units_of_what_is_compiled_pass_on_python_too() -> None:
         "store/test_commitlog.py",
         "store/test_crashes.py",
         "remoting",
-        "kernel",
     ]
     found = [f"tests/unit/{room}" for room in rooms]
     done = subprocess.run(

@@ -235,13 +235,17 @@ class Dispatcher:
             else:
                 self._append(topic, queue_id, first, run, physical)
         self.logics_timestamp = max(self.logics_timestamp, found.queued)
-        if found.hashes:
-            hashes, physical_offsets = (
-                np.frombuffer(found.hashes, np.int32),
-                np.frombuffer(found.physical, np.int64),
-            )
-            self._index_columns(hashes, physical_offsets, np.frombuffer(found.timestamps, np.int64))
+        columns = (
+            np.frombuffer(found.hashes, np.int32),
+            np.frombuffer(found.physical, np.int64),
+            np.frombuffer(found.timestamps, np.int64),
+        )
+        if found.records <= FEW:
+            hashes, offsets, timestamps = (column.tolist() for column in columns)
+            taken = self._index_few(list(zip(hashes, offsets, timestamps, strict=True)))
         else:
+            taken = not found.hashes or self._index_columns(*columns)
+        if taken:
             self.reput_offset = self._next_offset
         return True
 
@@ -257,6 +261,10 @@ class Dispatcher:
                 items.append((key_hash, entry.physical_offset, entry.store_timestamp))
         if entries:
             self.dispatched_timestamp = entries[-1].store_timestamp
+        return self._index_few(items)
+
+    def _index_few(self, items: list[Item]) -> bool:
+        """As `_index_columns`, of a handful, some of which the index may have."""
         index = self._index
         if index is None or not items:
             return True

@@ -21,6 +21,7 @@ from hatwisted.pipeline.jobs.htmlpage import STYLE
 from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.pipeline.jobs.report import plotsheets
 from hatwisted.pipeline.jobs.report.reporting import NothingToReport, ReportOptions, report
+from tests.support.browser import Chromium, find_chromium
 from tests.support.golden import records
 from tests.support.goldenlog import MASTER, SLAVE, instant
 
@@ -122,6 +123,26 @@ def test_the_page_stands_alone(golden):
         ElementTree.fromstring(svg)
         assert not re.findall(r"#[0-9a-f]{6}\b", re.sub(r"(url\(|href=\")#[^)\"]+", "", svg))
         assert set(re.findall(r"var\(--([\w-]+)\)", svg)) <= set(re.findall(r"--([\w-]+):", STYLE))
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium is installed")
+def test_every_table_fits_a_page_of_1280_pixels(golden):
+    result, _, _ = golden
+    binary = find_chromium()
+    assert binary is not None
+    tables = "[...document.querySelectorAll('.scroll')]"
+    widths = f"JSON.stringify({tables}.map(each => [each.scrollWidth, each.clientWidth]))"
+    with Chromium(binary) as browser:
+        browser.resize(1280, 900)
+        browser.open(Path(result.page))
+        found = browser.ask(widths)
+        labels = browser.ask(
+            "[...document.querySelectorAll('.tile span')].map(each => each.textContent).join()"
+        )
+    shown = json.loads(found) if isinstance(found, str) else found
+    assert len(shown) == 3
+    assert all(needed <= there for needed, there in shown), shown
+    assert "Slave slave" not in labels
 
 
 def test_a_selection(spark, tmp_path):

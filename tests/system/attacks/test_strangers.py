@@ -14,6 +14,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,8 @@ pytestmark = pytest.mark.timeout(300)
 MEMORY = 300 << 20
 """Bytes of RssAnon of any server, whatever it is sent."""
 PATIENCE = 0.05
-"""Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge."""
+"""Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge; times
+what other work of the machine makes of the master's own."""
 ROUNDS = 4
 LEAST = 2.0
 """Seconds that a round takes at least."""
@@ -286,24 +288,36 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
     servers = (group.master, group.slave, group.namesrv)
     pids, told = [server.pid for server in servers], []
     for _ in range(ROUNDS):
+        before = scheduled(group.master.pid)
         with Bystander(group.master_port, *pids) as watching, contextlib.ExitStack() as stack:
             ends = time.monotonic() + LEAST
             attack(group, stack)
             time.sleep(max(0.0, ends - time.monotonic()))
         found = watching.result
         assert found is not None
-        told.append(f"p99 {found.p99 * 1000:.1f} ms of {len(found.seconds)}, {found.peak >> 20} MiB")
+        ran, waited = (now - then for now, then in zip(scheduled(group.master.pid), before, strict=True))
+        slowed = 1 + waited / ran
+        told.append(
+            f"p99 {found.p99 * 1000:.1f} ms of {len(found.seconds)}, {found.peak >> 20} MiB, "
+            f"by other work {slowed:.1f} times as slow"
+        )
         print(attack.__name__, told[-1])
         assert found.peak < MEMORY, told
         assert not found.refused, found.refused
         assert len(found.seconds) >= 100, told
-        if found.p99 < PATIENCE:
+        if found.p99 < PATIENCE * slowed:
             break
     else:
         pytest.fail(f"an honest client waits: {told}")
     assert [server.pid for server in servers if server.running] == pids
     assert "Traceback" not in "".join(server.log_text() for server in servers)
     wait_until(lambda: answered(group.slave_port), 30, "the slave answers")
+
+
+def scheduled(pid: int) -> tuple[int, int]:
+    """ns that its main thread, the reactor's, has run, and has waited for a processor."""
+    ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    return int(ran), int(waited)
 
 
 def answered(port: int) -> bool:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -19,6 +19,7 @@ from hatwisted.wire.batch import CorruptBatch
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, SignedSendCommand
 from hatwisted.wire.requestheader import SendHeader
 from hatwisted.wire.signedsend import SignedSendHeader
+from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled
 from tests.unit.broker.rig import BrokerRig
 
@@ -97,7 +98,7 @@ class UsualPutTests(SynchronousTestCase):
         except (Refused, CorruptBatch):
             return None
 
-    @settings(max_examples=300)
+    @examples(300)
     @given(
         headers, st.sampled_from([310, 310, 320]), st.sampled_from([V4, V6]), st.sampled_from([sent, signed])
     )

@@ -20,6 +20,7 @@ from hatwisted.wire.remoting import (
     encode_send_response,
     send_response_fields,
 )
+from tests.support.examples import examples
 from tests.support.kerneltwins import twins
 
 HOST = "7F00000100002A9F"
@@ -50,6 +51,7 @@ def settled(draw: st.DrawFn) -> Put:
 
 
 class AnswerTests(SynchronousTestCase):
+    @examples(100)
     @given(st.lists(settled(), max_size=8), st.integers(0, 3))
     def test_both_twins_do_the_same(self, puts: list[Put], first: int) -> None:
         outcomes: list[Any] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -13,6 +13,7 @@ from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_blank, encode_record, make_record
+from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, by_columns, compiled, told
 
 V6 = HostPort(bytes(15) + b"\1", 10911)
@@ -85,7 +86,7 @@ class UsualRecordTests(SynchronousTestCase):
             self.skipTest(NOT_BUILT)
         self.usual = compiled().usual_records
 
-    @settings(max_examples=200)
+    @examples(200)
     @given(st.lists(records(odd=False), min_size=1, max_size=12), st.booleans())
     def test_usual_records_are_all_found(self, fields: list[dict[str, Any]], keys: bool) -> None:
         data = piece(fields)
@@ -95,7 +96,7 @@ class UsualRecordTests(SynchronousTestCase):
         queued = [each["store_timestamp"] for each in fields if not each["sys_flag"] & layout.SYS_UNQUEUED]
         self.assertEqual(found.queued, queued[-1] if queued else 0)
 
-    @settings(max_examples=200)
+    @examples(200)
     @given(st.lists(records(odd=True), min_size=1, max_size=12))
     def test_whatever_is_found_is_right(self, fields: list[dict[str, Any]]) -> None:
         data = piece(fields)
@@ -103,7 +104,7 @@ class UsualRecordTests(SynchronousTestCase):
         if found is not None:
             self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
 
-    @settings(max_examples=300)
+    @examples(300)
     @given(st.lists(records(odd=False), min_size=1, max_size=5), st.randoms(use_true_random=False))
     def test_damage(self, fields: list[dict[str, Any]], chance: random.Random) -> None:
         data = bytearray(piece(fields))

@@ -16,6 +16,7 @@ from hatwisted.wire.batch import MAX_ENTRIES, CorruptBatch, encode_batch
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
+from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled, twins
 
 V4 = HostPort(b"\x7f\0\0\1", 10911).pack()
@@ -64,6 +65,7 @@ def encoded(
 
 
 class RunTests(SynchronousTestCase):
+    @examples(100)
     @given(
         st.lists(puts(), max_size=5),
         st.sampled_from([V4, V6]),
@@ -128,11 +130,13 @@ class RunTests(SynchronousTestCase):
 
 
 class BatchTests(SynchronousTestCase):
+    @examples(100)
     @given(st.lists(entry, max_size=6))
     def test_entries(self, entries: list[tuple[int, bytes, bytes]]) -> None:
         for twin in twins():
             self.assertEqual(twin.decode_batch(encode_batch(entries)), entries)
 
+    @examples(100)
     @given(st.lists(entry, min_size=1, max_size=4), st.randoms(use_true_random=False))
     def test_damage_is_found_by_both_alike(
         self, entries: list[tuple[int, bytes, bytes]], chance: random.Random

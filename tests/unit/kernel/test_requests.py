@@ -17,6 +17,7 @@ from hatwisted.wire.remoting import (
     RemotingCommand,
     SendCommand,
 )
+from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled, received
 
 FIELDS = {
@@ -129,6 +130,7 @@ class TakingTests(SynchronousTestCase):
             self.assertEqual(self.take(SEND, position, commands, MAX_FRAME, MAX_HEADER), position)
         self.assertRaises(IndexError, self.take, SEND, -1, commands, MAX_FRAME, MAX_HEADER)
 
+    @examples(100)
     @given(
         st.dictionaries(st.sampled_from(sorted(KINDS)), st.just(None), max_size=14),
         st.data(),
@@ -140,6 +142,7 @@ class TakingTests(SynchronousTestCase):
         whole = frame(header(fields, code, opaque=opaque, language=data.draw(text)))
         self.assertEqual(received(whole + SEND, self.take), received(whole + SEND))
 
+    @examples(100)
     @given(st.randoms(use_true_random=False))
     def test_any_damage(self, chance: random.Random) -> None:
         data = bytearray(SEND + SEND)
