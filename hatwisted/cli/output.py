@@ -33,6 +33,16 @@ def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Seque
     click.echo(table_text(columns, rows))
 
 
+def said(as_json: bool, line: str, **value: object) -> None:
+    """Print what was done.
+
+    - as_json: as one JSON object
+    - line: else: in words
+    - value: the object's members
+    """
+    click.echo(msgspec.json.encode(value) if as_json else line)
+
+
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table for people, as wide as the terminal."""
     table = Table(box=None, pad_edge=False, header_style="bold")

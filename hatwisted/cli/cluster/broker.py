@@ -9,7 +9,7 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import CannotRun
-from hatwisted.cli.output import json_option, show
+from hatwisted.cli.output import json_option, said, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import parse_properties
@@ -60,7 +60,8 @@ def _wanted(key: str, patterns: tuple[str, ...]) -> bool:
 @click.argument("broker", metavar="BROKER")
 @click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
 @cluster_options
-def set_command(broker: str, changes: tuple[str, ...], namesrv: str) -> None:
+@json_option
+def set_command(broker: str, changes: tuple[str, ...], namesrv: str, as_json: bool) -> None:
     """Change keys of a running broker. It writes them into its file; what can take effect at once does."""
     pairs = [change.partition("=") for change in changes]
     if wrong := [key for key, mark, _ in pairs if not mark or not key.strip()]:
@@ -70,7 +71,7 @@ def set_command(broker: str, changes: tuple[str, ...], namesrv: str) -> None:
     async def work(cluster: Cluster, _: Interrupt) -> None:
         address = await _address(cluster, broker)
         remark = await cluster.admin().set_broker_config(address, wanted)
-        click.echo(f"{address}: {remark or 'changed'}")
+        said(as_json, f"{address}: {remark or 'changed'}", broker=address, changed=wanted, remark=remark)
 
     sys.exit(run(namesrv, work))
 
@@ -95,7 +96,8 @@ def stats_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: boo
 @click.argument("name", metavar="NAME")
 @click.argument("state", type=click.Choice(["on", "off"]))
 @cluster_options
-def writable_command(name: str, state: str, namesrv: str) -> None:
+@json_option
+def writable_command(name: str, state: str, namesrv: str, as_json: bool) -> None:
     """Have producers send to the group NAME, or leave it alone: they follow within 30 s.
 
     It holds until the broker is started again.
@@ -108,7 +110,7 @@ def writable_command(name: str, state: str, namesrv: str) -> None:
                 f"the name servers know no group {name}; known: {', '.join(sorted(known)) or 'none'}"
             )
         await cluster.admin().set_writable(name, writable=state == "on")
-        click.echo(f"{name}: writable {state}")
+        said(as_json, f"{name}: writable {state}", group=name, writable=state == "on")
 
     sys.exit(run(namesrv, work))
 

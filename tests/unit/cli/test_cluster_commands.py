@@ -309,6 +309,10 @@ class TestCommands(TestCase):
         await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=48")
         got = await self.run_command("broker", "config", "get", "broker-a", "fileReservedTime")
         self.assertIn(b"48", got.out)
+        answer = await self.run_command(
+            "broker", "config", "set", "broker-a", "fileReservedTime=47", "--json"
+        )
+        self.assertEqual(answer.lines[0]["changed"], {"fileReservedTime": "47"})
         wrong = await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime=soon", code=2)
         self.assertIn("fileReservedTime", wrong.err)
         await self.run_command("broker", "config", "set", "broker-a", "fileReservedTime", code=2)
@@ -327,7 +331,8 @@ class TestCommands(TestCase):
         self.assertEqual(await perm(), 6)
         await self.run_command("broker", "writable", "broker-a", "off")
         self.assertEqual(await perm(), 4)
-        await self.run_command("broker", "writable", "broker-a", "on")
+        again = await self.run_command("broker", "writable", "broker-a", "on", "--json")
+        self.assertEqual(again.lines, [{"group": "broker-a", "writable": True}])
         self.assertEqual(await perm(), 6)
         self.assertIn(b"broker-a", (await self.run_command("topic", "route", "Routed")).out)
         await self.run_command("broker", "writable", "nobody", "off", code=2)
