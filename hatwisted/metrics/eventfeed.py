@@ -13,6 +13,9 @@ MOST: Final = 40
 LONGEST: Final = 400
 """Characters of one."""
 
+PERIODIC: Final = ("slave.lag", "slave.progress")
+"""Said once a minute, of what the page shows all the time: they would leave no room for events."""
+
 GRAVE: Final = (LogLevel.warn, LogLevel.error, LogLevel.critical)
 
 
@@ -49,7 +52,7 @@ class EventFeed:
     def __call__(self, event: LogEvent) -> None:
         """See ILogObserver."""
         level, name = event.get("log_level", LogLevel.info), str(event.get("event") or "")
-        if not name and level not in GRAVE:
+        if level not in GRAVE and (not name or name in PERIODIC):
             return
         text = " ".join(formatEvent(event).split())[:LONGEST]
         if text:

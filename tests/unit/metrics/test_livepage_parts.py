@@ -59,6 +59,7 @@ class EventFeedTests(SynchronousTestCase):
 
     def test_named_events_and_warnings_are_kept(self) -> None:
         self.log.info("a line like many")
+        self.log.info("slave lag", event="slave.lag")
         self.log.info("slave {peer} left", event="slave.left", peer="10.0.0.2")
         self.log.warn("no\nspace")
         self.assertEqual(
