@@ -108,13 +108,24 @@ class DamagedLog(StoreError):
     - path: of the file
     """
 
+    follows = "valid records resume at {}"
+
     def __init__(self, offset: int, resumes_at: int, end: int, reason: str, path: str) -> None:
         super().__init__(
-            f"commit log damaged at offset {offset} ({reason}) in {path}; valid records resume at "
-            f"{resumes_at}, {end - offset} bytes at stake; they are as they were, see 'hatwisted log repair'"
+            f"commit log damaged at offset {offset} ({reason}) in {path}; {self.follows.format(resumes_at)}, "
+            f"{end - offset} bytes at stake; they are as they were, see 'hatwisted log repair'"
         )
         self.offset = offset
         self.resumes_at = resumes_at
         self.end = end
         self.reason = reason
         self.path = path
+
+
+class DamagedEnd(DamagedLog):
+    """What breaks off at the log's end was whole when the store was closed.
+
+    resumes_at: where the log ended then.
+    """
+
+    follows = "up to {} it was on the disk when the store was closed"

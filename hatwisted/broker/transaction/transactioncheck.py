@@ -19,7 +19,7 @@ Only masters do this (B97 holds for halves too).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,7 +273,7 @@ class TransactionCheck:
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
-            self._log.info("no producer of group {group} is connected to check with", group=group)
+            self._log.info("no producer of group {group} is connected, and reads, to check with", group=group)
             return True
         try:
             topic, queue_id = half_destination(properties)
@@ -292,14 +292,16 @@ class TransactionCheck:
         return True
 
     def _producer(self, group: str) -> RemotingConnection | None:
-        """One of the group's, in turn."""
-        members: list[Hashable] = list(self._clients.producers.get(group, ()))
+        """One of the group's, in turn; of those that read: questions have a whole message with them."""
+        members = [
+            member
+            for member in self._clients.producers.get(group, ())
+            if isinstance(member, RemotingConnection) and not member.paused
+        ]
         if not members:
             return None
         self._turn += 1
-        chosen = members[self._turn % len(members)]
-        assert isinstance(chosen, RemotingConnection)
-        return chosen
+        return members[self._turn % len(members)]
 
 
 def _question(shown: Record, properties: dict[str, str]) -> RemotingCommand:

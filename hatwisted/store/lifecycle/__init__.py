@@ -1,6 +1,7 @@
 """A store's start, its ageing and its end.
 
-Begin with `recovery` (what is valid after an exit, clean or not), which asks `checkpoint`, and of the queues
+Begin with `recovery` (what is valid after an exit, clean or not; `damage` is what it refuses), which asks
+`checkpoint`, and of the queues
 `queueevidence` and `queuecompleteness`; `unsyncedtail` (which breaks touch no promise), `sidefile` (where cut
 bytes are kept), `tailcut` (so that they don't come back), `flushedmark` and `unsyncedpages` (what a failed sync
 may have left out). `rangerepair` puts intact bytes in the place of rotten ones. `lastrun` says whether anything

@@ -37,11 +37,12 @@ from twisted.logger import Logger
 
 from hatwisted.logcodec.logwalk import LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
-from hatwisted.logcodec.recordsearch import records_after, written_end
+from hatwisted.logcodec.recordsearch import written_end
 from hatwisted.store.dispatch.dispatcher import Dispatcher
-from hatwisted.store.errors import DamagedLog, NoRecord, OtherFileSize
+from hatwisted.store.errors import DamagedEnd, NoRecord
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.damage import damaged, damaged_before
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.tailcut import TailCut
@@ -49,7 +50,6 @@ from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
 from hatwisted.store.lifecycle.unsyncedtail import Break, Synced, is_unsynced
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire import layout
 
 SCANNED_FILES: Final = 3
 """Files at the log's end that are followed after a clean exit, as in RocketMQ."""
@@ -249,9 +249,17 @@ class _Recovery:
         if found is None:
             found = self._unsynced_tail(walk)
         if found is None:
-            raise self._damaged(walk)
+            raise damaged(files, walk)
+        self._check_synced(found)
         report.records, report.store_timestamp = walk.count, walk.last_timestamp
         return found
+
+    def _check_synced(self, found: LogEnd) -> None:
+        """An orderly stop leaves no torn tail: what breaks off before the log's end of then has gone bad since."""
+        synced = None if self.report.unclean else self._checkpoint.flushed
+        if synced is not None and found.torn and found.offset < synced:
+            path = self._files.path_of(found.offset)
+            raise DamagedEnd(found.offset, synced, found.offset + found.torn, found.reason, path)
 
     def _unsynced_tail(self, walk: LogWalk) -> LogEnd | None:
         """The log's end at a break after which nothing was ever promised; None if that can't be said."""
@@ -277,23 +285,6 @@ class _Recovery:
             path=self.report.kept_aside,
         )
         return LogEnd(end, walk.written - end, damage.reason, False, None)
-
-    def _damaged(self, walk: LogWalk) -> DamagedLog | OtherFileSize:
-        (damage,) = walk.damages
-        size, magic = layout.RECORD_HEAD.unpack(
-            self._files.read(damage.offset, layout.BLANK_HEAD_SIZE).ljust(layout.BLANK_HEAD_SIZE, b"\0")
-        )
-        if magic == layout.MAGIC_BLANK and damage.offset + size == damage.resumes_at:
-            return OtherFileSize(damage.resumes_at, self._files.file_size)
-        path = self._files.path_of(damage.offset)
-        return DamagedLog(damage.offset, damage.resumes_at, walk.written, damage.reason, path)
-
-    def _damaged_before(self, found: NoRecord) -> DamagedLog:
-        """The same in what wasn't scanned, met by a dispatch that had to begin further back."""
-        files, report = self._files, self.report
-        following = records_after(files, found.offset, report.start, check_crc=self._options.check_crc)
-        resumes_at = next((record.physical_offset for record in following), report.start)
-        return DamagedLog(found.offset, resumes_at, report.end, found.reason, files.path_of(found.offset))
 
     # -- cutting ---------------------------------------------------------------------------------------------
 
@@ -380,7 +371,7 @@ class _Recovery:
                 while dispatcher.dispatch_some(PROGRESS_BYTES, float("inf")):
                     self._tick(self._done + dispatcher.reput_offset - start)
             except NoRecord as error:
-                raise self._damaged_before(error) from error
+                raise damaged_before(self._files, error, self.report, self._options.check_crc) from error
             self._queues.write_out()
         self.report.dispatched_bytes = dispatcher.reput_offset - start
         self._tick(self._total)

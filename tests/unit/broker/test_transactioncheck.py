@@ -34,9 +34,12 @@ class TransactionCheckTests(TransactionCase):
     @inlineCallbacks
     def producer(self):  # type: ignore[no-untyped-def]
         client = yield GroupMember.connected(self.rig)
-        body = {"clientID": "p1", "consumerDataSet": [], "producerDataSet": [{"groupName": "g"}]}
-        yield client.ask(34, json.dumps(body).encode())
+        yield self.beat(client)
         return client
+
+    def beat(self, client):  # type: ignore[no-untyped-def]
+        body = {"clientID": "p1", "consumerDataSet": [], "producerDataSet": [{"groupName": "g"}]}
+        return client.ask(34, json.dumps(body).encode())
 
     def round(self, seconds=60):  # type: ignore[no-untyped-def]
         self.clock.advance(seconds)
@@ -67,6 +70,20 @@ class TransactionCheckTests(TransactionCase):
         self.rig.turn()
         self.round()
         self.assertEqual((self.progress(), len(client.requests)), ((2, 1), 1))
+
+    @inlineCallbacks
+    def test_a_producer_that_does_not_read_is_asked_nothing(self):  # type: ignore[no-untyped-def]
+        """Each question has a whole message with it: many would fill the memory of whoever writes them."""
+        client = yield self.producer()
+        (connection,) = self.rig.consumers.clients.producers["g"]
+        yield self.send_half()
+        connection.pauseProducing()
+        self.round()
+        connection.resumeProducing()
+        yield self.beat(client)
+        self.assertEqual((self.progress()[0], client.requests), (1, []))
+        self.round()
+        self.assertEqual(len((yield client.asked())), 1)
 
     @inlineCallbacks
     def test_decided_halves_are_passed_in_slices_and_the_young_wait(self):  # type: ignore[no-untyped-def]

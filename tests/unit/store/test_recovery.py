@@ -19,7 +19,7 @@ from hatwisted.logcodec import recordsearch as recordsearch_module
 from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.store.disk.filesystem import PosixFileSystem
-from hatwisted.store.errors import DamagedLog, StoreFull
+from hatwisted.store.errors import DamagedEnd, DamagedLog, StoreFull
 from hatwisted.store.lifecycle import recovery as recovery_module
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
@@ -155,6 +155,26 @@ class EndTests(RecoveryTestCase):
             self.assertWhole(store, writer, last)
             self.assertIn("zero bytes", report.torn_reason)
             store.close()
+
+    def test_an_end_that_has_gone_bad_since_a_clean_exit_is_no_torn_tail(self) -> None:
+        """The last record was on the disk, its answer has been given: cutting it would be a loss."""
+        writer = LogBuilder().fill_files(2)
+        self.written(writer)
+        store, _ = self.recovered(unclean=False)
+        store.checkpoint.flushed = writer.end
+        store.checkpoint.flush()
+        store.close()
+        last = writer.offsets[-1]
+        self.change(last + layout.BODY_AT, b"\xff")
+        before = self.log_file(last - last % FILE_SIZE).read_bytes()
+        with self.assertRaisesRegex(
+            DamagedEnd, f"offset {last} .*; up to {writer.end} it was on the disk when the store was closed"
+        ):
+            self.recovered(unclean=False)
+        self.assertEqual(self.log_file(last - last % FILE_SIZE).read_bytes(), before)
+        # After a crash it may as well never have been written as a whole.
+        _, report = self.recovered(unclean=True)
+        self.assertEqual((report.end, report.torn_bytes), (last, writer.end - last))
 
     def test_a_record_that_really_ends_in_a_zero_byte_survives_a_clean_exit(self) -> None:
         writer = LogBuilder().fill(5)
