@@ -45,3 +45,16 @@ def damaged_before(files: FileQueue, found: NoRecord, extent: Extent, check_crc:
     following = records_after(files, found.offset, extent.start, check_crc=check_crc)
     resumes_at = next((record.physical_offset for record in following), extent.start)
     return DamagedLog(found.offset, resumes_at, extent.end, found.reason, files.path_of(found.offset))
+
+
+def is_whole(files: FileQueue, offset: int, end: int) -> bool:
+    """Was all that begins at an offset there when the log had this end? By its length, or if that has gone bad.
+
+    - files: of the log
+    - offset: where a record should be
+    - end: the log's, then
+    """
+    if end - offset < layout.BLANK_HEAD_SIZE:
+        return False
+    size, magic = layout.RECORD_HEAD.unpack(files.read(offset, layout.BLANK_HEAD_SIZE).ljust(8, b"\0"))
+    return magic not in (layout.MAGIC_V1, layout.MAGIC_V2) or offset + size <= end

@@ -42,7 +42,7 @@ from hatwisted.store.dispatch.dispatcher import Dispatcher
 from hatwisted.store.errors import DamagedEnd, NoRecord
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
-from hatwisted.store.lifecycle.damage import damaged, damaged_before
+from hatwisted.store.lifecycle.damage import damaged, damaged_before, is_whole
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.tailcut import TailCut
@@ -255,9 +255,10 @@ class _Recovery:
         return found
 
     def _check_synced(self, found: LogEnd) -> None:
-        """An orderly stop leaves no torn tail: what breaks off before the log's end of then has gone bad since."""
+        """An orderly stop leaves no torn tail but a slave's, whose last frame ended in a record. Raises DamagedEnd
+        for what has gone bad since."""
         synced = None if self.report.unclean else self._checkpoint.flushed
-        if synced is not None and found.torn and found.offset < synced:
+        if synced is not None and found.torn and is_whole(self._files, found.offset, synced):
             path = self._files.path_of(found.offset)
             raise DamagedEnd(found.offset, synced, found.offset + found.torn, found.reason, path)
 

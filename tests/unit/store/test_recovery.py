@@ -172,6 +172,10 @@ class EndTests(RecoveryTestCase):
         ):
             self.recovered(unclean=False)
         self.assertEqual(self.log_file(last - last % FILE_SIZE).read_bytes(), before)
+        self.change(last + layout.BODY_AT, b"\xff")
+        self.change(last + layout.MAGIC_AT, b"\x00")
+        with self.assertRaises(DamagedEnd):
+            self.recovered(unclean=False)
         # After a crash it may as well never have been written as a whole.
         _, report = self.recovered(unclean=True)
         self.assertEqual((report.end, report.torn_bytes), (last, writer.end - last))
