@@ -247,8 +247,8 @@ class Simulation:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _probed(self) -> Sent:
-        """A send, and what came of it. A master that lost its power couldn't say so: producers who have sent nothing
-        since learn it from this one, which nobody has promised to answer, and the next one counts."""
+        """A send, and what came of it. A master that lost its power couldn't say so: producers who have sent
+        nothing since learn it from this one, which nobody has promised to answer, and the next one counts."""
         unaware = self.group.network.half_open(ADDRESSES["clients"], ADDRESSES[self.group.master])
         probe = self._load.send(self.group.master_address)
         self._pass(TIMEOUT + 1)
