@@ -2,7 +2,10 @@
 
 Every record has exactly one queue entry, and records lie back to back: so in every log file the sizes in all
 entries that point into it must add up to where the last of these records ends, and only the file's blank may
-follow. A queue that's missing, short or has a hole shows as a shortage of the file its records lie in.
+follow. A queue that's missing, short or has a hole shows as a shortage of the file its records lie in. An entry
+that names another place in that file doesn't, so what lies between the squares of begin and end has to add up as
+well: for s bytes at a place that is wrong by d, that's 2sd too much.
+
 RocketMQ takes the highest end of any queue for the end of all of them, and never rebuilds a missing one.
 
 Prepared and rolled-back records have no entry; a file that holds one always looks short, and is dispatched
@@ -11,7 +14,7 @@ again needlessly. RocketMQ hasn't written any for years.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +33,9 @@ and a few seconds. What is older has been checked at earlier starts."""
 BLOCK: Final = 1 << 16
 """Entries read at once: 1.3 MB."""
 
+PIECE: Final = 1 << 12
+"""Entries added up at once: columns of 32 KB, which stay in the cache; whole blocks take twice the time."""
+
 
 def first_incomplete_file(
     files: FileQueue, queues: ConsumeQueueTable, end: int, tick: Callable[[], None] = lambda: None
@@ -44,34 +50,69 @@ def first_incomplete_file(
     starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
     if not starts:
         return None
-    sums, reached = np.zeros(len(starts), np.int64), np.array(starts, np.int64)
+    named = _Named(starts, files.file_size)
     for queue in (*queues, *queues.deleted):
-        _add_up(queue, starts[0], files.file_size, sums, reached)
+        named.add(queue)
         tick()
-    for start, total, last_end in zip(starts, sums.tolist(), reached.tolist(), strict=True):
-        if total != last_end - start or not _ends_well(files, last_end, start + files.file_size, end):
+    for start, last_end in zip(starts, named.complete(), strict=True):
+        if last_end is None or not _ends_well(files, last_end, start + files.file_size, end):
             return start
     return None
 
 
-def _add_up(
-    queue: ConsumeQueue, first: int, file_size: int, sums: npt.NDArray[Any], reached: npt.NDArray[Any]
-) -> None:
-    """Add a queue's entries, from its end down to the first log file looked at."""
-    high = queue.max_offset
-    while high > queue.min_offset:
-        low = max(queue.min_offset, high - BLOCK)
-        entries = np.frombuffer(queue.read(low, high - low), ENTRY)
+class _Named:
+    """What entries say of each log file: sums of their records' sizes, and of what lies between squares.
+
+    - starts: of the log files looked at
+    - file_size: of each
+    """
+
+    def __init__(self, starts: list[int], file_size: int) -> None:
+        self._starts = starts
+        self._file_size = file_size
+        self._sizes = np.zeros(len(starts), np.int64)
+        self._squares = np.zeros(len(starts), np.uint64)
+        """Modulo 2 ** 64: none is wrong for that, as 2sd is less."""
+        self._reached = np.array(starts, np.int64)
+
+    def add(self, queue: ConsumeQueue) -> None:
+        """Add a queue's entries, from its end down to the first log file looked at."""
+        high = queue.max_offset
+        while high > queue.min_offset:
+            low = max(queue.min_offset, high - BLOCK)
+            entries = np.frombuffer(queue.read(low, high - low), ENTRY)
+            inside = [self._add(entries[at : at + PIECE]) for at in range(0, len(entries), PIECE)]
+            if not all(inside):
+                return
+            high = low
+
+    def _add(self, entries: npt.NDArray[Any]) -> bool:
+        """Add those that name a place in the files looked at: do all?"""
         physical, sizes = entries["physical"].astype(np.int64), entries["size"].astype(np.int64)
-        named = (sizes != layout.PRE_BLANK_SIZE) & (physical >= first)
-        files = (physical[named] - first) // file_size
-        inside = files < len(sums)
-        files, sizes, physical = files[inside], sizes[named][inside], physical[named][inside]
-        np.add.at(sums, files, sizes)
-        np.maximum.at(reached, files, physical + sizes)
-        if len(physical) < len(entries):
-            return
-        high = low
+        files = (physical - self._starts[0]) // self._file_size
+        inside = (
+            (sizes != layout.PRE_BLANK_SIZE) & (physical >= self._starts[0]) & (files < len(self._starts))
+        )
+        every = bool(inside.all())
+        if not every:
+            files, sizes, physical = files[inside], sizes[inside], physical[inside]
+        ends = physical + sizes
+        squares = (sizes * (physical + ends)).view(np.uint64)
+        # A queue's entries lie in one file after the other: sums of runs cost a fraction of sums one by one.
+        runs = np.append(0, np.flatnonzero(files[1:] != files[:-1]) + 1)[: len(files)]
+        np.add.at(self._sizes, files[runs], np.add.reduceat(sizes, runs))
+        np.add.at(self._squares, files[runs], np.add.reduceat(squares, runs))
+        np.maximum.at(self._reached, files[runs], np.maximum.reduceat(ends, runs))
+        return every
+
+    def complete(self) -> Iterator[int | None]:
+        """Of each file, the end of the last record named; None if not all before it are named, each once."""
+        found = zip(
+            *(self._starts, self._sizes.tolist(), self._squares.tolist(), self._reached.tolist()), strict=True
+        )
+        for start, size, squares, end in found:
+            whole = size == end - start and squares == (end * end - start * start) % (1 << 64)
+            yield end if whole else None
 
 
 def _ends_well(files: FileQueue, last_end: int, file_end: int, end: int) -> bool:

@@ -130,15 +130,16 @@ class SecondPowerLossTests(PowerLossCase):
                 self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
                 self.assertEqual(report.dispatched_from, report.start)
 
-    def test_B166_an_entry_that_names_a_later_place_hides_none_of_those_between(self) -> None:
-        """Entries after it look stale, and records up to where it ends look known."""
+    def test_B166_an_entry_that_names_another_place_hides_no_other(self) -> None:
+        """Of a later place: entries after it look stale, and records up to where it ends look known. Of one in
+        the same log file: sizes add up all the same."""
         small = {
             "consume_queue_file_size": 4 * ENTRY_SIZE,
             "commit_log_file_size": 1 << 12,
             "index_enable": False,
         }
-        further = (1 << 12, 0), (1 << 40, 0), (0, 1 << 10), (0, 1 << 24)
-        for end, queue_file, (offset, size) in product(("power", "kill", "stop"), (0, 5, 12), further):
+        wrong = (1 << 12, 0), (1 << 40, 0), (0, 1 << 10), (0, 1 << 24), (8, 0), (-8, 0), (512, 0), (512, -8)
+        for end, queue_file, (offset, size) in product(("power", "kill", "stop"), (0, 5, 12), wrong):
             with self.subTest(end=end, queue_file=queue_file, offset=offset, size=size):
                 self.setUp()
                 self.start(**small)
@@ -154,8 +155,8 @@ class SecondPowerLossTests(PowerLossCase):
                 self.kill()
                 inode = self.disk.names.files[f"/s/consumequeue/A/0/{4 * ENTRY_SIZE * queue_file:020d}"]
                 at, length, tags = QUEUE_ENTRY.unpack_from(inode.stable, ENTRY_SIZE)
-                wrong = QUEUE_ENTRY.pack(at + offset, length + size, tags)
-                inode.data[20:40] = inode.stable[20:40] = wrong
+                spoilt = QUEUE_ENTRY.pack(at + offset, length + size, tags)
+                inode.data[20:40] = inode.stable[20:40] = spoilt
                 if end == "power":
                     self.lose_power()
                 self.start(same_boot=end != "power", **small)
