@@ -110,6 +110,11 @@ class MemoryNetwork:
         for transport in [each for each in self.transports if each.getHost().host == address]:
             transport.vanish(told=told)
 
+    def half_open(self, address: str, peer: str) -> bool:
+        """Is a connection from `address` to `peer` left whose other end has gone, unheard so far?"""
+        ends = [end for end in self.transports if end.getHost().host == address]
+        return any(end.getPeer().host == peer and not end.other.connected for end in ends)
+
     def ports_of(self, address: str) -> list[int]:
         """Ports that are listened on there, or claimed."""
         return sorted(port for host, port in (*self.listening, *self.claimed) if host == address)

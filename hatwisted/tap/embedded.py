@@ -10,19 +10,19 @@ from twisted.application.service import IService, Service
 from twisted.logger import Logger
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.monitoring import monitored
 from hatwisted.assembly.nameserver import embed_name_server, needs_name_server, stacked, with_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.tap.figures import with_figures
 
 
 def build_master(config: BrokerConfig, parts: Parts) -> IService:
     """A broker of role ASYNC_MASTER or SYNC_MASTER, with a name server of its own if none is configured."""
     if not needs_name_server(config):
-        return monitored(build_broker(config, parts), parts)
+        return with_figures(build_broker(config, parts), parts)
     own = embed_name_server(config, parts)
     try:
-        broker = monitored(build_broker(with_name_server(config, own), parts), parts)
+        broker = with_figures(build_broker(with_name_server(config, own), parts), parts)
     except BaseException:
         own.service.stopService()
         raise

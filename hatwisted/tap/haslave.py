@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from twisted.application.service import IService
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.monitoring import monitored
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_broker_config, with_path
 from hatwisted.config.roles import as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.tap.figures import with_figures
 from hatwisted.tap.realparts import this_host
 from hatwisted.tap.startup import BrokerOptions, make_service
 from hatwisted.tap.storecheck import check_store
@@ -40,4 +40,4 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 def _build(config: BrokerConfig, parts: Parts) -> IService:
     check_store(parts.file_system, config)
-    return monitored(build_broker(config, parts), parts)
+    return with_figures(build_broker(config, parts), parts)

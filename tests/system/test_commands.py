@@ -176,3 +176,13 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", check + heavy], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "consume" in done.stdout
+
+
+def test_a_broker_starts_without_what_its_configuration_does_not_ask_for() -> None:
+    """Pages, figures and YAML together would be a tenth of a second of each start."""
+    check = "import sys, hatwisted.tap.hamaster, hatwisted.tap.haslave"
+    heavy = (
+        "; sys.exit(','.join({'twisted.web', 'jinja2', 'prometheus_client', 'yaml'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", check + heavy], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

@@ -346,7 +346,9 @@ class _Recovery:
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on; rebuilding them", start=uncovered)
             # An entry that isn't one is no end yet: what follows it is taken for complete, and it for known.
+            # One that names a later place hides all before that: from there on queues aren't believed.
             self._queues.recover(uncovered)
+            self._queues.truncate(report.end, believed=uncovered)
             self._derived_cut = True
             needed.append(uncovered)
         if self._index is not None:

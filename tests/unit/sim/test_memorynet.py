@@ -79,6 +79,18 @@ class ClockTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertIs(near.reason, ConnectionLost)
 
+    def test_an_end_whose_other_end_went_unheard_is_half_open_until_it_writes(self) -> None:
+        near = self.connected()
+        self.assertFalse(self.network.half_open("10.0.0.1", "10.0.0.2"))
+        self.network.vanish("10.0.0.2", told=False)
+        self.assertTrue(self.network.half_open("10.0.0.1", "10.0.0.2"))
+        self.assertFalse(self.network.half_open("10.0.0.1", "10.0.0.3"))
+        self.assertFalse(self.network.half_open("10.0.0.2", "10.0.0.1"))
+        near.transport.write(b"hello")
+        self.clock.advance(0)
+        self.assertIs(near.reason, ConnectionLost)
+        self.assertFalse(self.network.half_open("10.0.0.1", "10.0.0.2"))
+
     def test_a_kernels_buffer_has_an_end(self) -> None:
         near = self.connected().transport
         self.served[0].transport.pauseProducing()

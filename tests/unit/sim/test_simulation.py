@@ -12,14 +12,18 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sim import groupmember
 from hatwisted.sim.deliberatebugs import planted
+from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.logwatch import LogWatch
+from hatwisted.sim.messageload import TIMEOUT
 from hatwisted.sim.outcome import Outcome
-from hatwisted.sim.setup import FAULT_KINDS, draw_setup
+from hatwisted.sim.setup import ADDRESSES, FAULT_KINDS, draw_setup
 from hatwisted.sim.shrink import shrink
-from hatwisted.sim.simulation import Simulation
+from hatwisted.sim.simulation import WARM_UP, Simulation
 from tests.support.soak import times
 
 SEEDS = range(times(3))
+
+POWER = Fault(at=2.0, kind="power", host="a", lasts=0.5)
 
 
 def run(seed: int, kinds: Sequence[str] = FAULT_KINDS) -> Outcome:
@@ -73,6 +77,42 @@ class SimulationTests(SynchronousTestCase):
             with mock.patch.object(member.service._cluster, "close", lambda: fail(ValueError("late"))):
                 self.successResultOf(member.service.stopService())
         self.assertEqual(watch.violations, [])
+
+
+class HealthyTests(SynchronousTestCase):
+    """The message that a group must take in the end."""
+
+    def resting(self, *faults: Fault, deaf: bool = False) -> Outcome:
+        """A run whose producers rest from shortly before the faults on.
+
+        - faults: of the run
+        - deaf: does nothing get from them to the master at the end?
+        """
+        drawn = draw_setup(2, ())
+        setup = msgspec.structs.replace(drawn, sync_flush=True, seconds=3.0, pause=0.1, faults=faults)
+        simulation = Simulation(setup)
+        group, load = simulation.group, simulation._load
+        begun = group.clock.seconds() + WARM_UP
+
+        def looked() -> None:
+            if load.running and group.clock.seconds() > begun + 1.0:
+                load.stop()
+            if deaf and group.clock.seconds() > begun + setup.seconds + TIMEOUT:
+                path = ADDRESSES["clients"], ADDRESSES["a"]
+                self.patch(group.network, "held", lambda source, target: (source, target) == path)
+
+        simulation.looked = looked
+        return simulation.run()
+
+    def test_a_connection_that_went_with_the_masters_power_is_no_fault_of_the_group(self) -> None:
+        outcome = self.resting(POWER)
+        self.assertEqual(outcome.struck, {"power": 1})
+        self.assertEqual(outcome.violations, [])
+
+    def test_a_group_that_takes_nothing_is_told_all_the_same(self) -> None:
+        told = ["whole: a send to a group that is well is answered None"]
+        self.assertEqual(self.resting(deaf=True).violations, told)
+        self.assertEqual(self.resting(POWER, deaf=True).violations, told)
 
 
 class ShrinkTests(SynchronousTestCase):

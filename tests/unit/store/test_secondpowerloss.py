@@ -4,6 +4,7 @@ from itertools import product
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.store.log.put import Put
+from hatwisted.wire.layout import QUEUE_ENTRY
 from tests.unit.store.powerloss import PowerLossCase
 
 
@@ -128,6 +129,42 @@ class SecondPowerLossTests(PowerLossCase):
                 report = self.start(**small)
                 self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in ours])
                 self.assertEqual(report.dispatched_from, report.start)
+
+    def test_B166_an_entry_that_names_a_later_place_hides_none_of_those_between(self) -> None:
+        """Entries after it look stale, and records up to where it ends look known."""
+        small = {
+            "consume_queue_file_size": 4 * ENTRY_SIZE,
+            "commit_log_file_size": 1 << 12,
+            "index_enable": False,
+        }
+        further = (1 << 12, 0), (1 << 40, 0), (0, 1 << 10), (0, 1 << 24)
+        for end, queue_file, (offset, size) in product(("power", "kill", "stop"), (0, 5, 12), further):
+            with self.subTest(end=end, queue_file=queue_file, offset=offset, size=size):
+                self.setUp()
+                self.start(**small)
+                ours = self.put("A", b"synced" * 20, 50)
+                others = self.put("B", b"other" * 20, 10)
+                ours += self.put("A", b"synced" * 20, 10)
+                self.flush()
+                self.pass_time(20)
+                if end == "stop":
+                    stopping = self.store.stop()
+                    self.pass_time(1)
+                    self.successResultOf(stopping)
+                self.kill()
+                inode = self.disk.names.files[f"/s/consumequeue/A/0/{4 * ENTRY_SIZE * queue_file:020d}"]
+                at, length, tags = QUEUE_ENTRY.unpack_from(inode.stable, ENTRY_SIZE)
+                wrong = QUEUE_ENTRY.pack(at + offset, length + size, tags)
+                inode.data[20:40] = inode.stable[20:40] = wrong
+                if end == "power":
+                    self.lose_power()
+                self.start(same_boot=end != "power", **small)
+                (last,) = self.put("A", b"new" * 20)
+                self.flush()
+                self.dispatch()
+                self.assertEqual(last.queue_offset, 60)
+                self.assertEqual([at for at, _ in self.entries("A")], [put.offset for put in (*ours, last)])
+                self.assertEqual([at for at, _ in self.entries("B")], [put.offset for put in others])
 
     def test_messages_of_a_deleted_topic_stay_out_of_the_recreated_one(self) -> None:
         self.start()

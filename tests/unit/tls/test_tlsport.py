@@ -34,7 +34,7 @@ from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.wireclient import WireClient
 
-ECHO = RequestCode.JOIN_CONSUMER_OFFSET
+ECHO = RequestCode.REGISTER_BROKER
 BROKER, ELSEWHERE = "127.0.0.1", "10.0.0.9"
 
 
