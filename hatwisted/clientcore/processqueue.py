@@ -1,7 +1,8 @@
 """What was read of one queue and isn't consumed yet (RocketMQ's ProcessQueue): a bounded buffer, and its progress.
 
 The progress is the first message that hasn't been settled, so what is in the buffer when a program dies is
-delivered again.
+delivered again. A queue that has lost its tail is read again from an earlier place: then that is the progress,
+whatever the program still has in hand.
 """
 
 from __future__ import annotations
@@ -34,8 +35,11 @@ class ProcessQueue:
     @property
     def progress(self) -> int:
         """The offset to go on from after a restart."""
-        if self._taken:
-            return self._taken[0].queue_offset
+        return min(self._taken[0].queue_offset, self._ahead) if self._taken else self._ahead
+
+    @property
+    def _ahead(self) -> int:
+        """The first offset that wasn't taken."""
         return self._buffer[0].queue_offset if self._buffer else self.next
 
     @property
@@ -70,6 +74,12 @@ class ProcessQueue:
             self._buffer.append(message)
             self._bytes += message.size
 
+    def go_back(self, offset: int) -> None:
+        """Read on from an earlier place: what the buffer has from there on comes again, or is no more."""
+        while self._buffer and self._buffer[-1].queue_offset >= offset:
+            self._bytes -= self._buffer.pop().size
+        self.next = offset
+
     def take(self, count: int) -> list[ReceivedMessage]:
         """Up to `count` messages in order, none if nothing is there; what was taken and not settled, again."""
         if not self._taken:
@@ -77,9 +87,11 @@ class ProcessQueue:
         return self._taken
 
     def settle(self, rest: Sequence[ReceivedMessage] = ()) -> None:
-        """What was taken is done with, but for `rest`, the end of it, which comes again."""
+        """What was taken is done with, but for `rest`, the end of it, which comes again: of that, what is read
+        again anyway, since the queue has gone back meanwhile, only in its turn."""
         self._bytes -= sum(message.size for message in self._taken)
         self._taken = []
+        rest = [message for message in rest if message.queue_offset < self._ahead]
         if self.dropped:
             self.next = rest[0].queue_offset if rest else self.next
         else:

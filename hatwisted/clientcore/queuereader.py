@@ -211,6 +211,7 @@ class QueueReader(ProcessQueue):
         if following < self.next:
             # It was noted elsewhere, or is lost where it was: told anew once it has been reached again.
             self._committed = None
+            self.go_back(following)
         self.next = following
         if self.waiting:
             self._owner.arrived(self)

@@ -121,6 +121,8 @@ class Machine:
         and run what these do at their end."""
         self.losses = 0
         """How often the power has failed."""
+        self.bad_losses = 0
+        """How often it has when it could take something: all is synced once a process has stopped in order."""
         self.deaths = 0
         """How often a process has ended without having stopped."""
         self.ahead = 0.0
@@ -132,6 +134,8 @@ class Machine:
         new to the disk."""
         self._served = False
         """Has the present process?"""
+        self._in_order = False
+        """Had the last one that served stopped?"""
         self._boots = 0
         self._clock = clock
         self._network = network
@@ -260,7 +264,7 @@ class Machine:
     def kill(self, *, in_order: bool = False) -> None:
         """The process is gone, at once. in_order: it had stopped before."""
         self.deaths += not in_order
-        self._end()
+        self._end(in_order=in_order)
         self._network.vanish(self.address, told=True)
         self.disk.process_gone()
         self._trace.note(f"kill {self.name}")
@@ -275,6 +279,7 @@ class Machine:
         self.deaths += 1
         self._end()
         self.losses += 1
+        self.bad_losses += not self._in_order
         self.powered = False
         self._network.vanish(self.address, told=False)
         self._trace.note(f"power off {self.name}")
@@ -285,11 +290,11 @@ class Machine:
         self.powered = True
         self._trace.note(f"power on {self.name}")
 
-    def _end(self) -> None:
+    def _end(self, *, in_order: bool = False) -> None:
         if self.process is not None:
             self.process.alive = False
             if self._served:
-                self.ended_at = self._clock.seconds()
+                self.ended_at, self._in_order = self._clock.seconds(), in_order
             self.gone.append(self.service)
         self.process = None
         self.service = None

@@ -4,7 +4,8 @@ A process that knows a group's progress never falls behind it, whatever it hears
 reset; a master that has been linked for a while, and is pulled from, knows at least what its slave knows.
 
 A master that begins with less than there was before (promoted, or after a failure of its power) gives every
-message that is put from then on to the groups whose progress it knows, wherever they think they are.
+message that is put from then on to the groups whose progress it knows, wherever they think they are. A failure
+after an orderly stop takes nothing, and so that start promises nothing more than any other.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class ProgressPromises:
         self._known: dict[str, tuple[ProcessClock | None, dict[QueueKey, Come]]] = {}
         """By machine: its process, and what that knew when it was looked at."""
         self._mastered: tuple[str, int] | None = None
-        """The last master that has started, and how often its power had failed by then."""
+        """The last master that has started, and how often its power had failed by then, and taken something."""
 
     def began(self, master: str) -> None:
         """A broker has started as the master."""
-        term = master, self._group.machines[master].losses
+        term = master, self._group.machines[master].bad_losses
         complete, self._mastered = self._mastered == term, term
         consumptions, store = self._group.consumptions, self._group.store(master)
         for consumption in consumptions.values():

@@ -101,7 +101,7 @@ class GuaranteeTests(SynchronousTestCase):
                 text = path.read_text() if path.is_file() else ""
                 if not text:
                     missing.append(name)
-            elif not re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE):
+            elif not re.search(rf"^ *((async )?def|class) {name}\b", text, re.MULTILINE):
                 missing.append(name)
             named += 1
         self.assertEqual(missing, [])

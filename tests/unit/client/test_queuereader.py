@@ -137,6 +137,15 @@ class TestAMastersWord(ScriptedPulls):
         self.assertIsNone(self.reader.committed)
 
     @asynchronous
+    async def test_B165_sent_back_it_commits_nothing_beyond_with_its_next_pull(self):
+        """A pull from within is believed, and so would be the commit that comes with it: what lies between would
+        be lost if another member got the queue before it has come."""
+        await self.begin((SUCCESS, 102, record(100) + record(101)), (MOVED, 90, b""))
+        await self.until_pulled(3)
+        self.assertEqual(self.pulls, [(100, 100), (102, 100), (90, 90)])
+        self.assertEqual((self.reader.progress, self.reader.buffered), (90, 0), "they come again")
+
+    @asynchronous
     async def test_again_at_the_same_place_waits_a_little(self):
         await self.begin((RETRY, 100, b""))
         await self.rig.until(lambda: self.waits(PAUSE))

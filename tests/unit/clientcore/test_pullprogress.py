@@ -145,6 +145,30 @@ class ProcessQueueTests(SynchronousTestCase):
         self.queue.settle(taken[1:])
         self.assertEqual((self.queue.progress, self.queue.buffered), (6, 0))
 
+    def test_sent_back_it_forgets_what_it_will_read_again(self) -> None:
+        self.queue.go_back(6)
+        self.assertEqual((self.queue.next, self.queue.buffered, self.queue.buffered_bytes), (6, 1, 10))
+        self.assertEqual([each.queue_offset for each in self.queue.take(9)], [5])
+
+    def test_sent_back_behind_what_the_program_has_its_progress_is_where_it_goes_on(self) -> None:
+        taken = self.queue.take(2)
+        self.queue.go_back(3)
+        self.assertEqual((self.queue.progress, self.queue.buffered), (3, 2))
+        self.queue.fill(map(message, (3, 4, 5, 6)))
+        self.queue.next = 7
+        self.assertEqual(self.queue.progress, 3)
+        self.queue.settle(taken[1:])
+        self.assertEqual([each.queue_offset for each in self.queue.take(9)], [3, 4, 5, 6], "6 once, in order")
+        self.assertEqual(self.queue.buffered_bytes, 40)
+
+    def test_sent_back_and_dropped_it_stays_where_it_was_sent(self) -> None:
+        taken = self.queue.take(2)
+        self.queue.go_back(3)
+        self.queue.drop()
+        self.assertEqual(self.queue.progress, 3)
+        self.queue.settle(taken[1:])
+        self.assertEqual(self.queue.progress, 3)
+
 
 class FieldTests(SynchronousTestCase):
     QUEUE = MessageQueue(broker_name="b", queue_id=3, topic="T")
