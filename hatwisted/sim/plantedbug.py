@@ -18,6 +18,7 @@ class Bug(NamedTuple):
     - kinds: of faults that it needs; empty: any
     - needs: of a seed's group
     - conf: fields of `Setup` that a seed's group gets
+    - unguarded: a safeguard that would mend what the mistake does: owner, attribute, and what replaces it
     """
 
     what: str
@@ -27,3 +28,4 @@ class Bug(NamedTuple):
     kinds: tuple[str, ...] = ()
     needs: Callable[[Setup], bool] = lambda setup: True
     conf: Mapping[str, Any] = MappingProxyType({})
+    unguarded: tuple[Any, str, Any] | None = None
