@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from hatwisted.cli.main import main
 from hatwisted.sim.history import Sent, Violation
 from hatwisted.sim.promises import Promises, Terms
+from hatwisted.wire.codes import RequestCode
 from testbed.brokergroup import QUICK_SYNC, SMALL_STORE, BrokerGroup, info_of
 from testbed.processes import ServerDied, ServerProcess, wait_until
 from testbed.remotingclient import RemotingClient
@@ -42,6 +43,12 @@ SOME = (5, 40)
 """Acknowledged messages from one to the next."""
 KILLS = 0.5
 """How many lives see a kill -9 of either side, too."""
+TOPIC_DEFAULTS = {
+    "defaultTopic": "TBW102",
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": "0",
+    "order": "false",
+}
 QUEUE_KEYS = [(topic, queue_id) for topic in TOPICS for queue_id in range(QUEUES)]
 BROKEN = 0.15
 """How many lives end with a disk that takes nothing more."""
@@ -209,6 +216,7 @@ class PowerSeries:
         """A moment in the middle of the load, and the number of a disk that has broken before it."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
         broken_disk = None
+        self._make_topics()
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
             for _ in range(self.random.randint(*WRITEBACKS)):
                 producer.wait_acked(self.random.randint(*SOME))
@@ -227,6 +235,15 @@ class PowerSeries:
                     begin_writeback(path)
             end = self._disks.position()
         return end, broken_disk
+
+    def _make_topics(self) -> None:
+        """By an operator's order, whose answer says that the slave has them, too. One that its first message makes
+        reaches the slave's disk a moment later, and the power may fail in between."""
+        queues = str(QUEUES)
+        with self._group.master_client() as client:
+            for topic in TOPICS:
+                order = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": "6"}
+                client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, order | TOPIC_DEFAULTS).expect(0)
 
     @staticmethod
     def _kill(broker: ServerProcess) -> None:
