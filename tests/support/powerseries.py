@@ -237,13 +237,21 @@ class PowerSeries:
         return end, broken_disk
 
     def _make_topics(self) -> None:
-        """By an operator's order, whose answer says that the slave has them, too. One that its first message makes
-        reaches the slave's disk a moment later, and the power may fail in between."""
+        """By an operator's order, until the answer names no slave that lacks them. One that its first message
+        makes reaches the slave's disk a moment later, and the power may fail in between."""
         queues = str(QUEUES)
         with self._group.master_client() as client:
             for topic in TOPICS:
                 order = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": "6"}
-                client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, order | TOPIC_DEFAULTS).expect(0)
+                wait_until(
+                    lambda order=order: (
+                        not client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, order | TOPIC_DEFAULTS)
+                        .expect(0)
+                        .remark
+                    ),
+                    RECOVERY_SECONDS,
+                    f"{topic} is on both",
+                )
 
     @staticmethod
     def _kill(broker: ServerProcess) -> None:
