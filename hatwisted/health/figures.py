@@ -109,7 +109,7 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
         flush_lag=javatext.size(said.get("remainHowManyDataToFlush")),
         dispatch_lag=javatext.whole(said.get("dispatchBehindBytes")),
         booted=None if boot is None else boot / 1000,
-        clock=_clock(said),
+        clock=javatext.clock(said),
         writable=None if permission is None else bool(permission & 2),
         audit_differences=javatext.whole(said.get("haAuditDifferences")),
         slave_missed=_missed(said),
@@ -118,12 +118,6 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
         last_heard=heard / 1000 if on_slave and heard else None,
         slaves=None if on_slave or answers.ha is None else _slaves(answers.ha),
     )
-
-
-def _clock(said: Mapping[str, Any]) -> float | None:
-    """Nobody tells the time, but the start's and how long ago that is."""
-    boot, running = javatext.whole(said.get("bootTimestamp")), javatext.runtime(said.get("runtime"))
-    return None if boot is None or running is None else boot / 1000 + running
 
 
 def _missed(said: Mapping[str, Any]) -> int | None:

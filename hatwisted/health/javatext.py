@@ -6,6 +6,7 @@ Each gives None for what it can't read: versions differ, and a figure that is mi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 _UNITS: Final = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
@@ -60,3 +61,9 @@ def runtime(text: object) -> int | None:
         return None
     days, hours, minutes, seconds = map(int, found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def clock(info: Mapping[str, object]) -> float | None:
+    """Runtime info -> a broker's time, to a second: it tells when it was started, and how long ago that is."""
+    boot, running = whole(info.get("bootTimestamp")), runtime(info.get("runtime"))
+    return None if boot is None or running is None else boot / 1000 + running

@@ -7,7 +7,6 @@ then shows when it fails.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
@@ -20,12 +19,12 @@ from hatwisted.clientcore.errors import ClientError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.pairing import pairing
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.health import javatext
 from hatwisted.wire.quantities import time_text
 
 CLOCK_LIMIT: Final = 30.0
 """Seconds that the clocks of slave and master may differ without a word: how long a message is kept, and when a
 delayed one is due, goes by them."""
-_RUNTIME: Final = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
 
 
 class JoinCheck:
@@ -68,11 +67,9 @@ def clock_warning(info: Mapping[str, str], now: float) -> list[str]:
     - info: its runtime info
     - now: by our clock
     """
-    found = _RUNTIME.search(info.get("runtime", ""))
-    if found is None or not info.get("bootTimestamp", "").isdecimal():
+    theirs = javatext.clock(info)
+    if theirs is None:
         return []
-    days, hours, minutes, seconds = map(int, found.groups())
-    theirs = int(info["bootTimestamp"]) / 1000 + ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     gap = now - theirs
     if abs(gap) <= CLOCK_LIMIT:
         return []
