@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os.path import exists, isdir, join
 from typing import Any, Final
 from urllib.parse import unquote
@@ -70,7 +70,7 @@ class TableCopy:
         if not isdir(path):
             raise NotAStore(f"{path}: no such folder")
         found = _delta_files(path) if isdir(join(path, DELTA_LOG)) else _parquet_files(path)
-        files = tuple(replace(file, columns=_columns_of(file)) for file in found)
+        files = tuple(found)
         if not files:
             raise NotAStore(f"{path}: a table without rows")
         columns = _columns(files)
@@ -135,20 +135,22 @@ def _delta_files(path: str) -> Iterator[TableFile]:
             if name.startswith("partition.")
         }
         file = _on_disk(path, action["path"])
-        flaw = _flaw(file, action)
+        footer = pq.read_metadata(file)
+        flaw = _flaw(footer, action)
         first, last, low, high = (action.get(name) for name in _BOUNDS)
         if flaw is not None:
-            (first, last), (low, high) = _bounds(file, "physical_offset"), _bounds(file, "broker")
-        yield TableFile(file, first, last, low, high, tuple(partition.items()), flaw=flaw)
+            (first, last), (low, high) = _bounds(footer, "physical_offset"), _bounds(footer, "broker")
+        columns = _columns_of(file, footer, partition)
+        yield TableFile(file, first, last, low, high, tuple(partition.items()), columns, flaw)
 
 
-def _flaw(path: str, action: Mapping[str, Any]) -> str | None:
+def _flaw(footer: pq.FileMetaData, action: Mapping[str, Any]) -> str | None:
     """What Delta's log says of a file that its footer contradicts; by such words readers leave rows out."""
-    rows = pq.read_metadata(path).num_rows
+    rows = footer.num_rows
     if action.get("num_records") not in (None, rows):
         return f"Delta's log says {action['num_records']} rows, the file has {rows}"
     for name in ("physical_offset", "queue_offset", "queue_id", "broker"):
-        low, high = _bounds(path, name)
+        low, high = _bounds(footer, name)
         least, most = action.get(f"min.{name}"), action.get(f"max.{name}")
         if low is not None and ((least is not None and low < least) or (most is not None and high > most)):
             return f"Delta's log says {name} is from {least} to {most}, in the file it's from {low} to {high}"
@@ -172,28 +174,29 @@ def _parquet_files(path: str) -> Iterator[TableFile]:
                     (key, None if value == _NULL else unquote(value)) for key, _, value in steps
                 )
                 file = join(folder, name)
-                yield TableFile(file, *_bounds(file, "physical_offset"), *_bounds(file, "broker"), partition)
+                footer = pq.read_metadata(file)
+                bounds = *_bounds(footer, "physical_offset"), *_bounds(footer, "broker")
+                columns = _columns_of(file, footer, dict(partition))
+                yield TableFile(file, *bounds, partition, columns)
 
 
-def _bounds(path: str, column: str) -> tuple[Any, Any]:
+def _bounds(footer: pq.FileMetaData, column: str) -> tuple[Any, Any]:
     """(smallest, largest) value of a column by the footer's statistics; None if they don't say."""
-    metadata = pq.read_metadata(path)
-    names = metadata.schema.to_arrow_schema().names
-    if column not in names:
+    if column not in footer.schema.to_arrow_schema().names:
         return None, None
-    index = [metadata.schema.column(i).path for i in range(metadata.num_columns)].index(column)
-    groups = [metadata.row_group(i).column(index).statistics for i in range(metadata.num_row_groups)]
+    index = [footer.schema.column(i).path for i in range(footer.num_columns)].index(column)
+    groups = [footer.row_group(i).column(index).statistics for i in range(footer.num_row_groups)]
     if not groups or any(group is None or not group.has_min_max for group in groups):
         return None, None
     return min(group.min for group in groups), max(group.max for group in groups)
 
 
-def _columns_of(file: TableFile) -> frozenset[str]:
+def _columns_of(path: str, footer: pq.FileMetaData, partition: Mapping[str, str | None]) -> frozenset[str]:
     """Those of a landed table that a file has. WrongSchema if it lacks what rows are known by."""
-    there = {*pq.read_schema(file.path).names, *(name for name, _ in file.partition)}
+    there = {*footer.schema.to_arrow_schema().names, *partition}
     for name in REQUIRED:
         if name not in there:
-            raise WrongSchema(f"{file.path}: without the column {name} rows can't be distinguished")
+            raise WrongSchema(f"{path}: without the column {name} rows can't be distinguished")
     return frozenset(there.intersection((*COLUMNS, STORE_DATE)))
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -29,7 +29,7 @@ from hatwisted.pipeline.delta.deltatable import is_table, local_folder, open_tab
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
@@ -87,7 +87,7 @@ def land(
     folder = _folder(path, options.checkpoint, kind, identity)
     with landing_state(folder, table_id=table_id, kind=kind, identity=identity) as state:
         held = claim(path, writer)
-        if _is_behind(state, path, source, landed_tails(path, writer.brokers)):
+        if _is_behind(state, path, source, writer):
             _log.warning("%s: the table has rows of beyond this checkpoint: going on after those", folder)
             state = state.renewed()
         removed = remove_orphans(path, held)
@@ -150,13 +150,13 @@ def _folder(path: str, chosen: str | None, kind: str, identity: Writer) -> Path:
     return Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
 
 
-def _is_behind(state: LandingState, path: str, source: LandingSource, tails: Mapping[str, Tail]) -> bool:
+def _is_behind(state: LandingState, path: str, source: LandingSource, writer: Writer) -> bool:
     """Has somebody else landed what this checkpoint would land again?"""
     if state.fresh or last_application(path) == state.application:
         return False
     last = open_table(path).transaction_version(state.application)
     found = reached(state.spark_folder, lambda batch: last is not None and last >= batch)
-    return found is not None and source.is_beyond(found, path, tails)
+    return found is not None and source.is_beyond(found, path, landed_tails(path, writer.brokers))
 
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ MAX_BYTES_PER_TRIGGER: Final = 4 << 30
 """Bytes of log per commit: seconds of work to repeat after a kill, and few large files."""
 COMPACT_BELOW: Final = 128 << 20
 """Bytes of a Parquet file that small ones are made into."""
+COMPACT_EVERY: Final = 60.0
+"""Seconds between two looks for small files while a landing goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,13 +26,11 @@ from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import LostRange
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
-COMPACT_EVERY: Final = 60.0
-"""Seconds between two looks for small files while a landing goes on."""
 _log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")

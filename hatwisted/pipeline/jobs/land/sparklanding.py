@@ -23,15 +23,13 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.columnexpressions import landed
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
 
-COMPACT_EVERY: Final = 60.0
-"""Seconds between two looks for small files while a landing goes on."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a running query."""
 STOP_WITHIN: Final = 60.0
