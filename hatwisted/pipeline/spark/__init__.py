@@ -2,7 +2,7 @@
 
 Read `commitlogsource` with `commitlogstream`, `logtask` and `logplaces`; `rocketmqsource` with `rocketmqstream`,
 `queuereads` and `queueoffsets`; then what both use: `readoptions`, `filters`, `sourcecolumns`, `damagetable`,
-`failures` (a worker's error in one line); `storelist` and `rocketmqoptions` say what is read.
+`failures` (a worker's error in one line), `refusedstream` (a mistake in a stream's options, told by Spark); `storelist` and `rocketmqoptions` say what is read.
 `deltasink` writes, `sparksession` and `javahome` start Spark, `planstream` has a sink's tasks read what a
 source has planned.
 
