@@ -190,7 +190,7 @@ class Options:
 
 
 def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Python's own reader lets the last of several equal keys win, and the others' offsets vanish."""
+    """A JSON object. Python's own reader keeps the last of several equal keys, and the others' offsets vanish."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -1,7 +1,7 @@
 """A stream whose options can't be used, as a reader that says so.
 
-Spark calls `stop` on a stream's reader even if there is none, since making it failed; what the user then sees is an
-UnboundLocalError, and not the mistake. So the mistake is kept until Spark asks the reader for something.
+Spark calls `stop` on a stream's reader even if there is none, since making it failed; what the user then sees is
+an UnboundLocalError, and not the mistake. So the mistake is kept until Spark asks the reader for something.
 """
 
 from __future__ import annotations

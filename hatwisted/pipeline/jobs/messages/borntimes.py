@@ -1,4 +1,4 @@
-"""Times of birth as files have them: a producer may have said any 64-bit number, far outside of what `datetime` holds.
+"""Times of birth as files have them: a producer may have said any 64-bit number, far outside of `datetime`.
 
 ISO 8601 with a sign and more digits for years that four digits don't hold: `+292278994-08-17T07:12:55.807Z`, as
 Spark writes it. The calendar repeats itself every 400 years.
