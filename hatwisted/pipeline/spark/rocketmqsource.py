@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
@@ -19,11 +18,12 @@ from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 
-class RocketMQSource(DataSource):
+class RocketMQSource(MessageSink):
     """`spark.read.format("rocketmq")` and `spark.readStream.format("rocketmq")`; options: docs/pipeline.md."""
 
     @classmethod
