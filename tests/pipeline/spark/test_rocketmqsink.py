@@ -1,4 +1,4 @@
-"""The sink `rocketmq` under Spark, on a name server and brokers of ours: batches, and streams that are repeated."""
+"""The sink `rocketmq` under Spark, on brokers of ours: batches, and streams that are repeated."""
 
 from __future__ import annotations
 
