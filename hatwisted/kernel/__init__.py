@@ -8,7 +8,7 @@ break a limit), it leaves to the caller's ordinary way, so no rule is written tw
 parts at once; `appendrun` holds what has been encoded, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
-* `decode_batch`: the body of a batch as entries.
+* `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
 * `take_sends`: the frames of a read that are sends as commands; None where the receiver does it all.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
