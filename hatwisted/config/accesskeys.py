@@ -1,7 +1,6 @@
 """Whom a server lets in, and how much each may ask for: what a broker and a name server share.
 
-`aclEnable` is RocketMQ's broker's; its name server has no accounts. The other keys are ours, but for
-`rocketmqHome` and the idle time.
+Keys whose words begin with "Ours" aren't RocketMQ's. Its name server has no accounts.
 """
 
 from __future__ import annotations
@@ -16,27 +15,29 @@ from hatwisted.config.values import PATH, Bool, Count, NetworkList, Optional, Wh
 class AccessKeys(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Who may connect to a server and ask it."""
 
-    # -- addresses
+    # -- who may connect
     listen_allow_list: NetworkList = None
-    """Networks from where clients may connect; everywhere if the file doesn't say."""
+    """Ours: networks from where clients may connect; everywhere if the file doesn't say."""
     proxy_protocol_from: NetworkList = None
-    """Networks of proxies, whose connections begin with a PROXY header (version 1 or 2)."""
+    """Ours: networks of proxies, whose connections begin with a PROXY header (version 1 or 2)."""
     admin_allow_list: NetworkList = None
-    """Networks from where the server may be changed. If the file doesn't say: with accounts from everywhere, else
-    from its own host alone."""
+    """Ours: networks from where the server may be changed. If the file doesn't say: with accounts from
+    everywhere, else from its own host alone."""
 
-    # -- limits
+    # -- limits of one client
     max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
-    """Connections of one address, all ports together; half of what there may be if the file doesn't say."""
+    """Ours: connections of one address, all ports together; half of what there may be if the file doesn't
+    say."""
     address_request_rate: Count = 0
-    """Requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
+    """Ours: requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
     address_byte_rate: Count = 0
-    """Bytes a second of its requests' bodies."""
+    """Ours: bytes a second of its requests' bodies; 0: any number."""
     account_request_rate: Count = 0
-    """The same for an account, with `acl_enable`."""
+    """Ours: requests a second of one account, with `aclEnable`; 0: any number."""
     account_byte_rate: Count = 0
-    """The same for an account, with `acl_enable`."""
+    """Ours: bytes a second of its requests' bodies; 0: any number."""
     server_channel_max_idle_time_seconds: Annotated[int, Whole(1, unit="seconds")] = 120
+    """A connection without a byte for this long, or up to twice that, is closed."""
 
     # -- accounts
     acl_enable: Bool = False

@@ -1,13 +1,14 @@
 """What each key means, from the schema itself: its type, default, range, and the words beside its field.
 
-The words are the string after a field in the source, as documentation tools read them; a key without any is
-RocketMQ's own, and means what it means there.
+The words are the string after a field in the source, as documentation tools read them, and say first whose a key
+is that RocketMQ 4.9.7 doesn't have. Sections are the comments of the source that begin with dashes.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, get_args
 
 import msgspec
 
+from hatwisted.config.changing import Change, change_of
 from hatwisted.config.load import SIMILARITY, schema_fields
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
@@ -28,14 +30,41 @@ from hatwisted.config.values import Secret
 SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {"broker": BrokerConfig, "name server": NamesrvConfig}
 
 
+OF_THE_HOST: Final = {
+    "broker_name": "the host's name",
+    "broker_ip1": "the address of the default route",
+    "broker_ip2": "the address of the default route",
+    "store_path_root_dir": "~/store",
+    "kv_config_path": "~/namesrv/kvConfig.json",
+}
+"""Defaults that a machine decides: see `host`."""
+ORIGINS: Final = {"Ours": "ours", "RocketMQ 5.x": "RocketMQ 5.x"}
+"""How words begin -> whose the key is."""
+ROCKETMQ: Final = "RocketMQ"
+SECTION: Final = re.compile(r"    # -- ")
+
+
 class KeyDoc(NamedTuple):
-    """One key of one server. default: as text, None: not set; words: from the schema, "" for RocketMQ's own."""
+    """One key of one server.
+
+    default: as text, None: not set; words: from the schema; origin: whose it is; change: what a change takes;
+    section: what it's about.
+    """
 
     key: str
     server: str
     default: str | None
     allowed: str
     words: str
+    origin: str
+    change: Change
+    section: str
+
+    @property
+    def meaning(self) -> str:
+        """The words without whose it is."""
+        begin, colon, rest = self.words.partition(": ")
+        return rest[:1].upper() + rest[1:] if colon and begin in ORIGINS else self.words
 
 
 def key_docs(key: str) -> list[KeyDoc]:
@@ -84,28 +113,36 @@ def _doc(server: str, schema: type[msgspec.Struct], field: msgspec.structs.Field
         default = default.value
     elif isinstance(default, bool):
         default = str(default).lower()
+    default = OF_THE_HOST.get(field.name, default)
     told = None if default is None or isinstance(rule, Secret) else str(default)
-    return KeyDoc(field.encode_name, server, told, rule.allowed, _words(schema).get(field.name, ""))
+    words, section = _words(schema)[field.name]
+    key = field.encode_name
+    origin = ORIGINS.get(words.partition(":")[0], ROCKETMQ)
+    return KeyDoc(key, server, told, rule.allowed, words, origin, change_of(server, key), section)
 
 
 @cache
-def _words(schema: type) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _words(schema: type) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
     for each in reversed(schema.__mro__):
         if each.__module__.startswith("hatwisted."):
             found |= _words_in(each)
     return found
 
 
-def _words_in(schema: type) -> dict[str, str]:
-    (tree,) = ast.parse(inspect.getsource(schema)).body
+def _words_in(schema: type) -> dict[str, tuple[str, str]]:
+    """Of each field of one class: its words, and the section it stands in."""
+    source = inspect.getsource(schema)
+    (tree,) = ast.parse(source).body
     assert isinstance(tree, ast.ClassDef)
-    found = {}
+    lines, found = source.splitlines(), {}
+    sections = {number: line.strip()[5:] for number, line in enumerate(lines, 1) if SECTION.match(line)}
     for node, after in zip(tree.body, tree.body[1:], strict=False):
         match node, after:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(words))),
             ):
-                found[name] = " ".join(words.split())
+                above = [title for number, title in sections.items() if number < node.lineno]
+                found[name] = " ".join(words.split()), above[-1] if above else ""
     return found

@@ -176,7 +176,7 @@ def is_delay_levels(text: str) -> bool:
 
 
 def is_one_path(text: str) -> bool:
-    """A single folder; RocketMQ separates several by commas."""
+    """A single path; RocketMQ separates several folders by commas."""
     return bool(text) and "," not in text
 
 
@@ -187,7 +187,7 @@ NETWORKS = Checked(
 )
 HOURS = Checked("hours from 00 to 23, several separated by ';'", is_hour_list)
 DELAY_LEVELS = Checked("durations such as 1s 5m 2h, separated by single spaces", is_delay_levels)
-PATH = Path("one folder (several, separated by commas, are not supported)", is_one_path)
+PATH = Path("one path (several, separated by commas, are not supported)", is_one_path)
 PORT = Whole(1, 65535)
 MILLISECONDS = Whole(1, unit="ms")
 BYTES = Whole(1, unit="bytes")

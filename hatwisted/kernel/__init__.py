@@ -9,7 +9,7 @@ twice. `choice` decides, for all parts at once; `appendrun` holds what has been 
 one call builds.
 
 * `RunEncoder`: the puts of a read as records.
-* `decode_batch`: the body of a batch as entries.
+* `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
 * `take_sends`: the frames of a read that are sends as commands; None where the receiver does it all.
 * `take_signed_sends`: the same where sends are signed, with the bytes that the signatures cover.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.

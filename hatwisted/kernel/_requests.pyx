@@ -20,7 +20,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 3
+INTERFACE = 4
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch")

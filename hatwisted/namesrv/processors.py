@@ -13,9 +13,9 @@ from msgspec import UNSET
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from hatwisted.config.changing import NAMESRV_FIXED, NAMESRV_PATHS
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.rocketmqkeys import ACCESS_KEYS
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
 from hatwisted.namesrv.routeinfo import Member, RouteTable
@@ -35,9 +35,6 @@ from hatwisted.wire.registration import (
 )
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, parse_register_broker, text_field
-
-FIXED_KEYS = frozenset(("kvConfigPath", "configStorePath"))
-"""A client that could change these could have any file written (4.9.7 refuses them)."""
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]
 
@@ -239,9 +236,9 @@ class NameServerProcessors:
     def update_config(self, _connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         """All of the values or, when one is wrong, none."""
         changes = self._config.parse(request.body)
-        if not FIXED_KEYS.isdisjoint(changes):
+        if not NAMESRV_PATHS.isdisjoint(changes):
             return response(request, ResponseCode.NO_PERMISSION, "Can not update config path")
-        if any(key.startswith("tls.") or key in ACCESS_KEYS for key in changes):
+        if any(key.startswith("tls.") or key in NAMESRV_FIXED for key in changes):
             return response(
                 request, ResponseCode.NO_PERMISSION, "Can not update TLS properties and allow lists"
             )

@@ -151,6 +151,7 @@ class RemotingConnection(Protocol):
         self._paused = False
         self._backlog: list[RemotingCommand] = []
         self._waiting = False
+        self._closing = False
         self._closers: dict[Callable[[RemotingConnection], object], None] = {}
         self._readers: list[Callable[[], None]] = []
         self._answer_taker: Callable[[RemotingCommand], None] | None = None
@@ -204,7 +205,12 @@ class RemotingConnection(Protocol):
         self._answer_taker = taker
 
     def close(self) -> None:
-        """Close after what is queued has been written."""
+        """Close after what is queued has been written. No request is worked on any more, not even one that
+        has been read: what would answer it is being closed, too."""
+        self._closing = True
+        self._backlog = []
+        # A transport waits with its close as long as a paused producer has to be resumed.
+        cast(IConsumer, self.transport).unregisterProducer()
         cast(ITCPTransport, self.transport).loseConnection()
 
     def abort(self) -> None:
@@ -214,8 +220,8 @@ class RemotingConnection(Protocol):
     # -- reading ---------------------------------------------------------------------------------------------
 
     def dataReceived(self, data: bytes) -> None:
-        if not self.open:
-            return  # not admitted, and its proxy sent this along with its header
+        if not self.open or self._closing:
+            return  # not admitted, and its proxy sent this along with its header; or TLS had this read already
         self.active = True
         try:
             commands = self._receiver.receive(data)
@@ -298,8 +304,8 @@ class RemotingConnection(Protocol):
     def go_on(self) -> None:
         """It's this connection's turn: work on what was put off, then read again."""
         self._waiting = False
-        if not self.open or self._paused:
-            return  # gone, or its reading its answers comes first
+        if not self.open or self._closing or self._paused:
+            return  # gone, or going, or its reading its answers comes first
         backlog, self._backlog = self._backlog, []
         self._work(backlog)
         if self.open and not self._paused and not self._backlog:

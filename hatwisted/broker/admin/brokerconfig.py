@@ -16,39 +16,17 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.config.changing import EFFECTIVE, FIXED
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY, schema_fields
-from hatwisted.config.rocketmqkeys import ACCESS_KEYS, UNUSED_BROKER_KEYS
+from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.config.tlskeys import LinkTlsKeys
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import DataVersion
 from hatwisted.wire.remoting import RemotingCommand
-
-FIXED = (
-    frozenset(
-        """
-    brokerClusterName brokerName brokerId brokerRole brokerIP1 brokerIP2 bindAddress listenPort
-    brokerConfigPath storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
-    maxHashSlotNum maxIndexNum
-    """.split()
-    )
-    | ACCESS_KEYS
-    | {field.encode_name for field in schema_fields(LinkTlsKeys)}
-)
-"""These change only by editing the file and restarting the broker."""
-
-EFFECTIVE = frozenset(
-    """
-    brokerPermission autoCreateTopicEnable autoCreateSubscriptionGroup longPollingEnable shortPollingTimeMills
-    slaveReadEnable accessMessageInMemoryMaxRatio deleteWhen fileReservedTime diskMaxUsedSpaceRatio
-    cleanFileForciblyEnable
-    """.split()
-)
-"""These take effect at once; see the LiveConfig's listeners."""
 
 Answer = RemotingCommand | Deferred[RemotingCommand]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from hatwisted.broker.admin.brokerconfig import EFFECTIVE
+from hatwisted.config.changing import EFFECTIVE
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig

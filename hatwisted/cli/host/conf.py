@@ -12,6 +12,7 @@ import click
 import hatwisted
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.output import json_option, show
+from hatwisted.config.changing import Change
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
 from hatwisted.config.keydocs import KeyDoc, all_keys, key_docs, nearest, without_effect
@@ -21,6 +22,11 @@ from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.printable import printable
 
 ENDINGS = (".conf", ".properties")
+CHANGES = {
+    Change.AT_ONCE: "at once, without a restart",
+    Change.RESTART: "from the next start on",
+    Change.FILE: "from the next start on, and by an edit of the file alone",
+}
 
 
 @click.group()
@@ -107,7 +113,7 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
     """
     docs = all_keys() if key is None else key_docs(key)
     if as_json:
-        show(True, [each._asdict() for each in docs], (), ())
+        show(True, [each._asdict() | {"change": each.change.value} for each in docs], (), ())
     elif key is None:
         show(False, None, ("key", "default"), [(each.key, each.default or "-") for each in docs])
     else:
@@ -122,9 +128,11 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
 
 def _print_doc(doc: KeyDoc) -> None:
     click.echo(f"{doc.key}  ({doc.server})")
-    click.echo(f"  {doc.words or 'As in RocketMQ.'}")
+    click.echo(f"  {doc.meaning}")
     click.echo(f"  default: {'not set' if doc.default is None else doc.default}")
     click.echo(f"  allowed: {doc.allowed}")
+    click.echo(f"  changes: {CHANGES[doc.change]}")
+    click.echo(f"  whose:   {doc.origin}")
 
 
 def _print_set(key: str, file: str) -> None:

@@ -37,6 +37,8 @@ OPTIONS: Final = (
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger"),
 )
+_OTHER_NAMES: Final = {"maxOffsetsPerTrigger": "maxRecordsPerTrigger"}
+"""As Spark's source for Kafka calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class TopicChoice:
 
 def rocketmq_options(given: Mapping[str, str]) -> Options:
     """The options as given; BadOption for unknown names."""
-    return Options(NAME, given, OPTIONS)
+    return Options(NAME, given, OPTIONS, _OTHER_NAMES)
 
 
 def cluster_settings(options: Options) -> ClusterSettings:

@@ -181,7 +181,7 @@ class FileQueue:
 
     def datasync(self, begin: int, end: int) -> None:
         """Make [begin, end) durable, and the names of all files. Blocks, may run in another thread; files
-        that are removed meanwhile are skipped."""
+        that are removed meanwhile are skipped. StoreError if the queue is closed before that."""
         self._sync_names()
         starts = list(self.starts)
         first = max(0, bisect_right(starts, begin) - 1)
@@ -190,6 +190,8 @@ class FileQueue:
                 break
             if start + self.file_size > begin:
                 self._sync_file(start)
+        if self._closed:
+            raise StoreError(f"{self.directory} was closed while it was being synced")
 
     @property
     def names_changed(self) -> int:
@@ -346,9 +348,11 @@ class FileQueue:
         return path
 
     def close(self) -> None:
-        """Close the files. A file still being prepared won't be taken in."""
+        """Close the files. A file still being prepared won't be taken in, and a late reader finds none: nobody
+        would close what it opened."""
         self._closed = True
-        for path in self._paths.values():
+        paths, self._paths = self._paths, {}
+        for path in paths.values():
             self._open.forget(path)
 
 

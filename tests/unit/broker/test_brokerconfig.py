@@ -5,7 +5,7 @@ import json
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
-from hatwisted.broker.admin.brokerconfig import EFFECTIVE, FIXED
+from hatwisted.config.changing import EFFECTIVE, FIXED
 from hatwisted.config.schema import BrokerConfig
 from tests.unit.broker.rig import BrokerRig
 

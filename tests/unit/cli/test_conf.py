@@ -73,12 +73,34 @@ class KeyDocTests(SynchronousTestCase):
         (inherited,) = key_docs("haTlsPeers")
         self.assertIn("separated by semicolons", inherited.words)
 
-    def test_a_key_of_ours_says_something(self):
-        """One without words is RocketMQ's, and so must be known there."""
-        silent = {each.key for each in all_keys() if not each.words}
-        ours = {each.key for each in all_keys() if each.words.startswith("Ours")}
-        self.assertEqual(silent & ours, set())
-        self.assertGreater(len(ours), 5)
+    def test_every_key_says_something_in_words_of_the_file(self):
+        for doc in [*all_keys(), *all_keys("name server")]:
+            self.assertTrue(doc.words.endswith((".", "?")), doc)
+            self.assertNotRegex(doc.words, r"`[a-z]+_", doc.key)
+            self.assertTrue(doc.section, doc.key)
+
+    def test_it_says_whose_a_key_is(self):
+        table = (Path(__file__).parents[1] / "config" / "rocketmq-4.9.7-keys.tsv").read_text()
+        theirs = {line.split("\t")[1] for line in table.splitlines()}
+        of_the_jvm = {"aclPlainFile"}
+        for doc in [*all_keys(), *all_keys("name server")]:
+            known = doc.key in theirs | of_the_jvm or doc.key.startswith("tls.")
+            self.assertEqual(doc.origin == "RocketMQ", known, doc.key)
+        self.assertEqual(key_docs("inSyncReplicas")[0].origin, "RocketMQ 5.x")
+        self.assertEqual(key_docs("haFirstSync")[0].origin, "ours")
+        self.assertTrue(key_docs("haFirstSync")[0].meaning.startswith("An empty slave"))
+
+    def test_it_says_what_a_change_takes(self):
+        told = [key_docs(key)[0].change.value for key in ("fileReservedTime", "haAck", "aclEnable")]
+        self.assertEqual(told, ["at once", "restart", "file, restart"])
+        self.assertIn("changes: at once", self.explained("deleteWhen"))
+
+    def explained(self, key):
+        return CliRunner().invoke(main, ["conf", "explain", key]).output
+
+    def test_defaults_that_the_machine_decides(self):
+        self.assertEqual(key_docs("brokerName")[0].default, "the host's name")
+        self.assertEqual(key_docs("storePathRootDir")[0].default, "~/store")
 
     def test_secrets_have_no_default(self):
         self.assertIsNone(key_docs("tls.server.keyPassword")[0].default)

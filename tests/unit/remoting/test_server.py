@@ -222,6 +222,33 @@ class RemotingServerTests(TestCase):
         self.assertEqual(len(answers), 40)
 
     @inlineCallbacks
+    def test_nothing_more_is_done_for_a_connection_that_is_being_closed(self):  # type: ignore[no-untyped-def]
+        """What waits for the client to read would come to a store that has been closed."""
+        (connection,) = self.factory.connections
+        self.client.transport.pauseProducing()
+        self.client.transport.write(request(BIG, 1) * 40 + request(LATE, 2))
+        for _ in range(1000):
+            yield deferLater(reactor, 0.02, lambda: None)
+            if connection.transport.producerPaused:
+                break
+        self.assertTrue(connection.transport.producerPaused)
+        connection.close()
+        self.client.transport.resumeProducing()
+        yield self.client.gone
+        self.assertLess(len(self.client.commands), 40)
+        self.assertEqual(self.order, [])
+
+    @inlineCallbacks
+    def test_requests_that_wait_their_turn_end_with_a_polite_close_too(self):  # type: ignore[no-untyped-def]
+        (connection,) = self.factory.connections
+        self.client.transport.write(request(SLOW, 1) + request(SLOW, 2))
+        yield self.client.answers(1)
+        connection.close()
+        self.clock.advance(0)
+        yield self.client.gone
+        self.assertEqual(self.order, [SLOW])
+
+    @inlineCallbacks
     def test_an_idle_connection_is_closed_and_a_busy_one_kept(self):  # type: ignore[no-untyped-def]
         busy = yield self.connect()
         self.clock.advance(IDLE_LIMIT)

@@ -426,3 +426,30 @@ class OpenFilesTests(QueueCase):
         self.assertEqual(len(shared), 1)
         queues[1].close()
         self.assertEqual(len(shared), 0)
+
+
+class ClosedTests(QueueCase):
+    """Nobody would close again what is opened after a close."""
+
+    def test_nothing_is_read_or_written_any_more(self) -> None:
+        queue = self.made(0)
+        queue.close()
+        for use in (lambda: queue.read(0, 1), lambda: queue.data_from(0), lambda: queue.write(0, [b"x"])):
+            self.assertRaises(LookupError, use)
+
+    def test_nothing_is_called_durable(self) -> None:
+        queue = self.made(0)
+        queue.write(0, [b"x"])
+        queue.close()
+        self.assertRaises(StoreError, queue.datasync, 0, 1)
+
+    def test_nothing_is_called_durable_that_was_being_synced(self) -> None:
+        queue = self.made(0, SIZE)
+        synced = self.fs.sync_folder
+
+        def sync_folder(path: str) -> None:
+            synced(path)
+            queue.close()
+
+        self.patch(self.fs, "sync_folder", sync_folder)
+        self.assertRaises(StoreError, queue.datasync, 0, SIZE)
