@@ -119,7 +119,7 @@ class NameServerService(Service):
         if self._acl is not None:
             self._acl.start()
         self._scan.start(EXPIRY_SCAN_INTERVAL)
-        self._log.info("name server on {address}", address=self.address)
+        self._log.info("name server on {address}", event="namesrv.ready", address=self.address)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, close the connections, write the settings; fires when that is done. After a start that

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -35,6 +36,7 @@ from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
 from hatwisted.tap.signals import Signals
+from hatwisted.tap.supervisor import Supervisor, supervisor
 from hatwisted.wire.printable import printable
 
 log = Logger()
@@ -127,10 +129,12 @@ def make_service(
 
         with _placed(loaded.source):
             parts = real_parts(reactor, _umask(options))
-            signals = Signals(
-                reactor, Rereading(options, load, loaded.config, parts.orders).again, parts.orders.hasten
+            watcher = supervisor(os.environ, parts.clock, time.monotonic_ns, os.getpid())
+            rereading = Rereading(options, load, loaded.config, parts.orders, watcher)
+            signals = Signals(reactor, rereading.again, parts.orders.hasten)
+            service = StartupService(
+                build(loaded.config, parts), terminal, signals, watcher, parts.steady_time
             )
-            service = StartupService(build(loaded.config, parts), terminal, signals, parts.steady_time)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.
             terminal.warn([*loaded.warnings, *open_because])
@@ -162,15 +166,22 @@ class StartupService(MultiService):
     - service: all of them
     - terminal: of the operator who starts it
     - signals: that it takes while it runs
+    - watcher: who is told how it goes
     - time: runs as long as they do, and keeps their clock steady; None: there is none
     """
 
     def __init__(
-        self, service: IService, terminal: Terminal, signals: Signals, time: IService | None
+        self,
+        service: IService,
+        terminal: Terminal,
+        signals: Signals,
+        watcher: Supervisor,
+        time: IService | None,
     ) -> None:
         super().__init__()
         self._terminal = terminal
         self._signals = signals
+        self._watcher = watcher
         if time is not None:
             time.setServiceParent(self)
         service.setServiceParent(self)
@@ -180,12 +191,15 @@ class StartupService(MultiService):
             super().privilegedStartService()
 
     def startService(self) -> None:
+        self._watcher.starting()
         with self._terminal.reported():
             super().startService()
         self._terminal.started()
         self._signals.start()
+        self._watcher.started()
 
     def stopService(self) -> Any:
+        self._watcher.stopping()
         self._signals.stop()
         return super().stopService()
 
@@ -197,6 +211,7 @@ class Rereading:
     - load: gives the configuration
     - config: what it gave at the start
     - orders: whom to tell
+    - watcher: is told when it begins and ends
     """
 
     def __init__(
@@ -205,14 +220,23 @@ class Rereading:
         load: Callable[[str | None, list[str], Mapping[str, str]], Loaded[C]],
         config: C,
         orders: Orders,
+        watcher: Supervisor,
     ) -> None:
         self._options = options
         self._load = load
         self._config = config
         self._orders = orders
+        self._watcher = watcher
 
     def again(self) -> None:
         """Once more. What can't be used changes nothing, and the log says why."""
+        self._watcher.reloading()
+        try:
+            self._again()
+        finally:
+            self._watcher.ready()
+
+    def _again(self) -> None:
         self._options.log_plan.reopen()
         try:
             loaded = self._load(self._options["conf"], self._options.overrides, os.environ)
