@@ -89,7 +89,7 @@ class TakingTests(SynchronousTestCase):
             *(usual.replace(b'"m":', b'"%b":' % name) for name in (b"z", b"o", b"mm", b"", b"A", b"\x80")),
             *(
                 usual.replace(b'"AccessKey":', b'"%b":' % name)
-                for name in (b"AccessKe", b"AccessKeys", b"accessKey", b"Signatur", b"SecurityTokens")
+                for name in (b"AccessKe", b"AccessKeys", b"accessKey", b"Sign", b"SecurityTokens")
             ),
             usual.replace(b'"Signature":', b'"AccessKey":'),
             usual.replace(b'"AccessKey":', b'"Signature":'),
