@@ -226,8 +226,7 @@ class RemotingReceiver:
     - max_frame, max_header: bytes; a longer one is refused before it's held
     - typed_sends: give a valid version 2 send as SendCommand; saves a broker a dict and its parsing per message
     - signed_sends: and as SignedSendCommand, with all that a signature covers
-    - take_sends: a quicker way for the frames of such sends, or such signed sends, that lie at a position; takes
-      what it can
+    - take_sends: a quicker way for the frames of such (or signed) sends that lie at a position; takes what it can
     """
 
     __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "_take_sends", "buffered")
