@@ -26,13 +26,14 @@ from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
-_CLUSTER_OPTIONS: Final = (
+CLUSTER_OPTIONS: Final = (
     *("namesrvAddr", "readFrom", "group", "retries", "connectTimeoutMs", "answerTimeoutMs"),
     *("accessKey", "secretKey", "securityToken", "tls"),
     *_TLS_OPTIONS,
 )
+"""Where the cluster is and who asks: of reads and writes."""
 OPTIONS: Final = (
-    *_CLUSTER_OPTIONS,
+    *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -38,7 +38,7 @@ from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound
 from hatwisted.pipeline.spark.triggerlimits import TriggerLimits
 from hatwisted.wire.messagequeue import MessageQueue
 
-_ANOTHER = "was the topic deleted and created again, or the master replaced by one that lacks messages?"
+_ANOTHER: Final = "the topic was deleted and created again, or the master replaced by one that lacks messages"
 
 _log = logging.getLogger(__name__)
 
