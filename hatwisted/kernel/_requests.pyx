@@ -25,7 +25,7 @@ cdef extern from "Python.h":
 cdef extern from "slots.h":
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 4
+INTERFACE = 5
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader
