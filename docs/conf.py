@@ -29,6 +29,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"hatwisted {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 # A page of its own, which `make soak` writes.

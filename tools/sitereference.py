@@ -13,10 +13,16 @@ from collections.abc import Iterable, Iterator
 import click
 
 from hatwisted.cli.main import main
+from hatwisted.config.changing import Change
 from hatwisted.config.keydocs import KeyDoc, all_keys
 
 WIDELY = 8
 """An option that as many commands have, in the same words, is described once, above them."""
+CHANGES = {
+    Change.AT_ONCE: "changes at once",
+    Change.RESTART: "after a restart",
+    Change.FILE: "after a restart, by its file alone",
+}
 SERVERS = {"broker": "A broker's keys", "name server": "A name server's keys"}
 
 
@@ -50,13 +56,19 @@ def _is_about_access(doc: KeyDoc) -> bool:
 
 
 def _key_table(docs: list[KeyDoc]) -> str:
-    rows = ["| key | default | can be | changes | whose |  |", "|---|---|---|---|---|---|"]
+    """Two columns alone: a third wouldn't fit a phone."""
+    rows = ["| key |  |", "|---|---|"]
     for doc in docs:
-        default = "not set" if doc.default is None else doc.default
-        default = default if default.startswith(("not ", "the ")) else f"`{default}`"
-        cells = (f"`{doc.key}`", default, _allowed(doc), doc.change.value, doc.origin, doc.meaning)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        default = "no default" if doc.default is None else doc.default
+        if not default.startswith(("no ", "the ")):
+            default = f"`{default}`"
+        facts = " · ".join((f"**{default}**", _allowed(doc), CHANGES[doc.change], doc.origin))
+        rows.append(f"| `{doc.key}` | {_cell(doc.meaning)}<br>{_cell(facts)} |")
     return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _allowed(doc: KeyDoc) -> str:
@@ -65,7 +77,7 @@ def _allowed(doc: KeyDoc) -> str:
         doc.allowed.removesuffix(", or nothing").removeprefix("a whole number from ").removeprefix("one of ")
     )
     text = text.removesuffix(" (several, separated by commas, are not supported)")
-    return text.replace("-9223372036854775808", "-2^63").replace(" to ", " – ", 1)
+    return text.replace("-9223372036854775808", "-2^63").replace(" to ", " – ", 1).replace("*", "\\*")
 
 
 def commands() -> str:
@@ -106,7 +118,7 @@ def _option(option: click.Option) -> tuple[str, str]:
     """How it's written, and what it does, as `--help` says both."""
     record = option.get_help_record(click.Context(click.Command("x")))
     written, told = record if record is not None else (option.opts[-1], option.help or "")
-    return f"`{written}`".replace("|", "\\|"), told.replace("|", "\\|")
+    return _cell(f"`{written}`"), _cell(told)
 
 
 def _option_table(options: Iterable[tuple[str, str]]) -> str:

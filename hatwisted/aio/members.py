@@ -107,5 +107,8 @@ class Admin:
     delete_group = on_asyncio(admin.Admin.delete_group)
     members = on_asyncio(admin.Admin.members)
     progress = on_asyncio(admin.Admin.progress)
+    clone_plan = on_asyncio(admin.Admin.clone_plan)
+    clone = on_asyncio(admin.Admin.clone)
+    offset_at = on_asyncio(admin.Admin.offset_at)
     reset_plan = on_asyncio(admin.Admin.reset_plan)
     reset = on_asyncio(admin.Admin.reset)

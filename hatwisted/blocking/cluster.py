@@ -96,6 +96,9 @@ class Admin:
     delete_group = blocking(admin.Admin.delete_group)
     members = blocking(admin.Admin.members)
     progress = blocking(admin.Admin.progress)
+    clone_plan = blocking(admin.Admin.clone_plan)
+    clone = blocking(admin.Admin.clone)
+    offset_at = blocking(admin.Admin.offset_at)
     reset_plan = blocking(admin.Admin.reset_plan)
     reset = blocking(admin.Admin.reset)
 

@@ -40,7 +40,7 @@ from hatwisted.cli.lazygroup import LazyGroup
         "conf": "Samples of a configuration, checks of one, and what a key means.",
         "consume": "Print the messages of a topic.",
         "doctor": "Say whether a broker can run on this host, and what to do.",
-        "group": "List, create, reset and delete consumer groups.",
+        "group": "List, watch, move, create and delete consumer groups.",
         "log": "Inspect, check and repair a commit log.",
         "msg": "Find single messages.",
         "pipeline": "Logs as tables: land, audit, rebuild, report, export, import.",

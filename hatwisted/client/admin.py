@@ -32,5 +32,8 @@ class Admin:
     delete_group = returning_deferred(admin.Admin.delete_group)
     members = returning_deferred(admin.Admin.members)
     progress = returning_deferred(admin.Admin.progress)
+    clone_plan = returning_deferred(admin.Admin.clone_plan)
+    clone = returning_deferred(admin.Admin.clone)
+    offset_at = returning_deferred(admin.Admin.offset_at)
     reset_plan = returning_deferred(admin.Admin.reset_plan)
     reset = returning_deferred(admin.Admin.reset)

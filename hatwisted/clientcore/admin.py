@@ -6,7 +6,7 @@ add up what the brokers answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
@@ -238,11 +238,12 @@ class Admin(Lookups):
         await self._check_group(group)
         now = {each.queue: each.consumed for each in await self.progress(group)}
         return {
-            queue: (now.get(queue), await self._offset_at(queue, timestamp))
+            queue: (now.get(queue), await self.offset_at(queue, timestamp))
             for queue in readable_queues(topic, route)
         }
 
-    async def _offset_at(self, queue: MessageQueue, timestamp: int) -> int:
+    async def offset_at(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of a queue's first message that was stored at `timestamp` (ms) or later; LATEST: its end."""
         address = broker_address(self._session, queue)
         where: dict[str, object] = {"topic": queue.topic, "queueId": queue.queue_id}
         if timestamp == LATEST:
@@ -287,7 +288,7 @@ class Admin(Lookups):
         for queue in readable_queues(topic, route):
             if queue.broker_name != broker:
                 continue
-            offset = found[queue] = await self._offset_at(queue, timestamp)
+            offset = found[queue] = await self.offset_at(queue, timestamp)
             moved = {
                 "topic": topic,
                 "queueId": queue.queue_id,
@@ -297,6 +298,48 @@ class Admin(Lookups):
             address = broker_address(self._session, queue)
             await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, moved)
         return found
+
+    async def clone_plan(
+        self, source: str, target: str, topics: Collection[str] = ()
+    ) -> dict[MessageQueue, tuple[int | None, int]]:
+        """What `clone` would do: by queue, where `target` is (None: nowhere yet), and where `source` is.
+        ClientError if no broker knows `source`.
+
+        - source, target: groups
+        - topics: only of these; none: of all that `source` has progress in
+        """
+        there: dict[MessageQueue, int] = {}
+        if checked_group(target) in await self.groups():
+            there = {each.queue: each.consumed for each in await self.progress(target)}
+        return {
+            each.queue: (there.get(each.queue), each.consumed)
+            for each in await self.progress(source)
+            if (each.queue.topic in topics if topics else not each.queue.topic.startswith(RETRY_PREFIX))
+        }
+
+    async def clone(self, source: str, target: str, topics: Collection[str]) -> list[str]:
+        """Put a group where another one is; fires with the masters that have done it. `target` is made with the
+        settings of `source` if no broker knows it. Its members have to be stopped: they commit their own progress.
+
+        - source, target: groups
+        - topics: whose offsets
+        """
+        groups = await self.groups()
+        if target not in groups:
+            known = groups.get(source, {}).items()
+            settings: Any = {name: each for name, each in known if name in GroupSettings.__annotations__}
+            await self.create_group(target, **settings)
+        asked = set[str]()
+        for topic in topics:
+            fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": True}
+            for broker in (await self.route(topic)).broker_datas:
+                address = broker.broker_addrs.get(MASTER_ID)
+                if address is None:
+                    raise NoRoute(topic, f"{broker.broker_name} has no master now: it can't take offsets")
+                code = RequestCode.CLONE_GROUP_OFFSET
+                await self._session.ask(address, code, fields, timeout=ADMIN_TIMEOUT)
+                asked.add(address)
+        return sorted(asked)
 
     # ---- asking
 

@@ -82,9 +82,9 @@ class Consumer:
         self._paused: set[MessageQueue] = set()
         self._stream = MessageStream()
         self.stats = ConsumerStats(session.driver)
-        self._membership = Membership(session, group, self._broadcasting)
+        self._membership = Membership(session, group, self._broadcasting, options.assigned)
         offsets: OffsetStore = (
-            LocalOffsets(session.driver, options.local_offsets)
+            LocalOffsets(session.driver, options.local_offsets, options.assigned)
             if self._broadcasting
             else BrokerOffsets(session, group)
         )

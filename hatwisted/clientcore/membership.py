@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from hatwisted.clientcore.allocation import allocate
 from hatwisted.clientcore.answers import MemberList, decoded
@@ -24,12 +24,16 @@ class Membership:
     - session: asks the brokers
     - group: which
     - broadcasting: every member reads every queue
+    - only: of these; None: of all
     """
 
-    def __init__(self, session: Session, group: str, broadcasting: bool) -> None:
+    def __init__(
+        self, session: Session, group: str, broadcasting: bool, only: Container[MessageQueue] | None = None
+    ) -> None:
         self._session = session
         self._group = group
         self._broadcasting = broadcasting
+        self._only = only
 
     async def check_expression(self, subscription: Subscription) -> None:
         """Refused if a broker of the topic doesn't take an SQL92 expression."""
@@ -54,7 +58,7 @@ class Membership:
             return None
         queues = readable_queues(subscription.topic, route)
         if self._broadcasting:
-            return queues
+            return [each for each in queues if self._only is None or each in self._only]
         me = self._session.client_id
         members = await self._members(route)
         if me not in members:

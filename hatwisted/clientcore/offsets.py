@@ -99,12 +99,18 @@ class BrokerOffsets:
 class LocalOffsets:
     """Kept in a file of RocketMQ's format (offsets.json of a broadcasting consumer), or in memory only.
 
-    path: the file, which `driver` reads and writes; None: none. Raises ClientError if it isn't one of offsets.
+    - driver: reads and writes the file
+    - path: of it; None: there is none
+    - begin: without a file: where to begin
+
+    Raises ClientError if the file isn't one of offsets.
     """
 
-    def __init__(self, driver: Driver, path: Path | None) -> None:
+    def __init__(
+        self, driver: Driver, path: Path | None, begin: Mapping[MessageQueue, int] | None = None
+    ) -> None:
         self._file = None if path is None else driver.file(path)
-        self._table = {} if self._file is None else _load(self._file, path)
+        self._table = dict(begin or {}) if self._file is None else _load(self._file, path)
 
     async def read(self, queue: MessageQueue) -> int | None:
         return self._table.get(queue)

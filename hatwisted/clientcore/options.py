@@ -6,6 +6,7 @@ that the logic reads; `tests/unit/clientcore/test_options.py` compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,7 @@ from hatwisted.clientcore.compression import COMPRESS_ABOVE
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.wire.consumerdata import CONSUME_FROM_FIRST, CONSUME_FROM_LAST, CONSUME_FROM_TIMESTAMP
 from hatwisted.wire.layout import MAX_MESSAGE_SIZE
+from hatwisted.wire.messagequeue import MessageQueue
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -107,6 +109,7 @@ class ConsumerKeywords(TypedDict, total=False):
     consume_from: ConsumeFrom
     timestamp: int
     broadcasting: bool
+    assigned: Mapping[MessageQueue, int] | None
     local_offsets: Path | None
     orderly: bool
     suspension: float
@@ -126,6 +129,7 @@ class ConsumerOptions:
     - consume_from: where a new group begins
     - timestamp: ms since the epoch, for ConsumeFrom.TIMESTAMP
     - broadcasting: every member gets everything, and keeps its progress by itself
+    - assigned: of a broadcasting member without a file: these queues are read, each from its offset, and no others
     - local_offsets: the file that a broadcasting member keeps it in; None: only while it runs
     - orderly: a failed message holds its queue up, and a queue never has two readers
     - suspension: seconds that a queue is then held up at a time
@@ -139,6 +143,7 @@ class ConsumerOptions:
     consume_from: ConsumeFrom = ConsumeFrom.LAST
     timestamp: int = 0
     broadcasting: bool = False
+    assigned: Mapping[MessageQueue, int] | None = None
     local_offsets: Path | None = None
     orderly: bool = False
     suspension: float = SUSPENSION
@@ -148,9 +153,13 @@ class ConsumerOptions:
     auto_commit: bool = True
 
     def __post_init__(self) -> None:
-        _check_kinds(self, local_offsets=(str, Path), max_reconsume=int)
+        _check_kinds(self, assigned=Mapping, local_offsets=(str, Path), max_reconsume=int)
         if not 0 < self.batch <= MAX_BATCH:
             raise BadSetting(f"a batch of {self.batch}: 1 to {MAX_BATCH} messages are allowed")
+        if self.assigned is not None and (not self.broadcasting or self.local_offsets is not None):
+            raise BadSetting(
+                "assigned: only a broadcasting consumer without local_offsets can be given its queues"
+            )
         if self.whole_batch and self.orderly:
             raise BadSetting(
                 "whole_batch and orderly: an orderly consumer retries a failed message on its own"

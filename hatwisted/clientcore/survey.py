@@ -7,22 +7,24 @@ its master's can't come from the time between the two questions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hatwisted.clientcore.admin import Admin
+from hatwisted.clientcore.admin import Admin, QueueProgress
 from hatwisted.clientcore.answers import RuntimeInfo, decoded
 from hatwisted.clientcore.errors import BadAnswer, ClientError, Refused
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import Task, gather
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo
 
 MOST_GROUPS: Final = 200
 """Consumer groups that are asked about: each costs two requests."""
 GROUPS_AT_ONCE: Final = 16
 SYSTEM_GROUPS: Final = (
+    TOOLS_GROUP,
     "CID_ONSAPI_",
     "CID_ONS-HTTP-PROXY",
     "CID_RMQ_SYS_",
@@ -106,27 +108,38 @@ class Survey:
 
     # ---- consumer groups
 
-    async def groups(self) -> dict[str, int]:
-        """Messages that each is behind; those without any progress aren't in it. At most MOST_GROUPS are asked."""
-        try:
-            names = [each for each in await self._admin.groups() if not each.startswith(SYSTEM_GROUPS)]
-        except ClientError:
-            return {}
-        found: dict[str, int] = {}
-        names = names[:MOST_GROUPS]
+    async def group_names(self) -> list[str]:
+        """All but the system's. Raises ClientError."""
+        return [each for each in await self._admin.groups() if not each.startswith(SYSTEM_GROUPS)]
+
+    async def progress(self, names: Sequence[str]) -> dict[str, list[QueueProgress] | ClientError]:
+        """Of these groups: by queue, or why it isn't known."""
+        found: dict[str, list[QueueProgress] | ClientError] = {}
         for begin in range(0, len(names), GROUPS_AT_ONCE):
             some = names[begin : begin + GROUPS_AT_ONCE]
-            for name, behind in zip(some, await gather(map(self._behind, some)), strict=True):
-                if behind is not None:
-                    found[name] = behind
+            found |= zip(some, await gather(map(self._progress, some)), strict=True)
         return found
 
-    async def _behind(self, group: str) -> int | None:
+    async def _progress(self, group: str) -> list[QueueProgress] | ClientError:
         try:
-            queues = await self._admin.progress(group)
+            return await self._admin.progress(group)
+        except ClientError as error:
+            return error
+
+    async def groups(self) -> tuple[dict[str, int], int]:
+        """Messages that each is behind, and how many weren't asked, being more than MOST_GROUPS. Those without any
+        progress aren't in it."""
+        try:
+            names = await self.group_names()
         except ClientError:
-            return None
-        return sum(max(0, each.lag) for each in queues) if queues else None
+            return {}, 0
+        told = await self.progress(names[:MOST_GROUPS])
+        found = {
+            name: sum(max(0, each.lag) for each in queues)
+            for name, queues in told.items()
+            if not isinstance(queues, ClientError) and queues
+        }
+        return found, max(0, len(names) - MOST_GROUPS)
 
     async def members(self, group: str) -> int | None:
         """How many are connected."""

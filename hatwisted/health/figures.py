@@ -149,6 +149,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     - members: by name server: its brokers as "group/id address"
     - brokers: by group and id, slaves asked before their masters
     - groups: consumer groups, those most behind first
+    - groups_not_asked: how many more there are
     """
 
     at: float
@@ -156,6 +157,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     members: dict[str, frozenset[str]] = {}
     brokers: list[BrokerFigures] = []
     groups: list[GroupProgress] = []
+    groups_not_asked: int = 0
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

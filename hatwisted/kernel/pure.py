@@ -6,21 +6,32 @@ The work itself is done by the codecs of `logcodec` and `wire`; here they have t
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.logcodec.encoder import RecordEncoder
-from hatwisted.wire import layout
-from hatwisted.wire.batch import decode_batch
+from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import encode_send_response
 
-__all__ = ["RunEncoder", "SendAnswers", "UsualPuts", "decode_batch", "take_sends", "usual_records"]
+__all__ = [
+    "RunEncoder",
+    "SendAnswers",
+    "UsualPuts",
+    "decode_batch",
+    "take_sends",
+    "take_signed_sends",
+    "usual_records",
+]
 
 take_sends = None
 """Takes the leading sends of a read: (data, position, commands, max_frame, max_header) -> position. The twin in
 Python is the receiver itself, which reads every frame."""
+
+take_signed_sends = None
+"""The same of signed ones, each with the bytes that its signature covers; in Python, they are put together when
+it is checked."""
 
 
 class UsualPutsTwin(Protocol):
@@ -84,6 +95,9 @@ UsualRecords = Callable[[bytes, int, bool], UsualRun | None]
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
 
+_ENDED = frozenset((b"", b"\x02"))
+"""Last byte of properties to which others may be appended."""
+
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""
 
@@ -93,9 +107,11 @@ class RunEncoder(RecordEncoder):
 
     - store_host: 8 or 20 bytes (address, port as i32) that every record carries
     - put_type: of all puts
+    - batch_size: bytes of a batch's records that break no limit if its properties don't; the compiled twin goes by
+      it, as it knows of a packed batch how long they are
     """
 
-    def __init__(self, store_host: bytes, put_type: type) -> None:
+    def __init__(self, store_host: bytes, put_type: type, batch_size: int = 0) -> None:
         super().__init__(store_host)
         self._put_type = put_type
 
@@ -135,6 +151,13 @@ class RunEncoder(RecordEncoder):
             run.at = put.end
             run.puts.append(put)
         return len(puts)
+
+
+def decode_batch(body: bytes) -> tuple[Collection[batch.BatchEntry], int]:
+    """The messages of a batch, and how many of them have properties to which none can be appended without a
+    separator. Raises CorruptBatch."""
+    entries = batch.decode_batch(body)
+    return entries, sum(own[-1:] not in _ENDED for _, _, own in entries)
 
 
 class SendAnswers:

@@ -7,7 +7,7 @@ joined run is what the HA link sends as well).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from isal.isal_zlib import crc32
@@ -25,7 +25,7 @@ class MessageBatch(Protocol):
 
     sys_flag: int
     queue_id: int
-    entries: Sequence[Entry]
+    entries: Collection[Entry]
     born_host: bytes
     born_timestamp: int
     reconsume_times: int

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from hatwisted.kernel import pure
 from hatwisted.wire.batch import CorruptBatch, encode_batch
 from hatwisted.wire.record import encode_record, make_record
 from tests.fuzz.target import Target
-from tests.support.kerneltwins import PARTS, by_columns, compiled, received, told
+from tests.support.kerneltwins import PARTS, by_columns, compiled, received, received_signed, told
 
 BASE = 1 << 20
 FIELDS = {
@@ -26,6 +28,7 @@ FIELDS = {
     "h": "0",
     "i": 'A\x01"b\x02',
 }
+PROOF = {"AccessKey": "k", "SecurityToken": "t", "Signature": "s"}
 KERNEL = compiled() if PARTS else pure
 
 
@@ -34,9 +37,13 @@ def sends(data: bytes) -> None:
     assert received(data, KERNEL.take_sends) == received(data)
 
 
+def signed_sends(data: bytes) -> None:
+    assert received_signed(data, KERNEL.take_signed_sends) == received_signed(data)
+
+
 def batch(data: bytes) -> None:
     try:
-        expected = pure.decode_batch(data)
+        expected, unended = pure.decode_batch(data)
     except CorruptBatch as error:
         try:
             KERNEL.decode_batch(data)
@@ -44,7 +51,8 @@ def batch(data: bytes) -> None:
             assert str(other) == str(error)
             raise
         raise AssertionError(f"taken, although {error}") from None
-    assert KERNEL.decode_batch(data) == expected
+    found, also = KERNEL.decode_batch(data)
+    assert (list(found), also) == (list(expected), unended)
 
 
 def usual(data: bytes) -> None:
@@ -56,8 +64,8 @@ def usual(data: bytes) -> None:
         assert told(found) == by_columns(data[: found.size], BASE, True)
 
 
-def some_sends() -> list[bytes]:
-    head = {"code": 310, "extFields": FIELDS, "flag": 0, "language": "JAVA", "opaque": 7}
+def some_sends(proof: Mapping[str, str] = MappingProxyType({})) -> list[bytes]:
+    head = {"code": 310, "extFields": FIELDS | proof, "flag": 0, "language": "JAVA", "opaque": 7}
     text = json.dumps(
         {**head, "serializeTypeCurrentRPC": "JSON", "version": 407}, separators=(",", ":")
     ).encode()
@@ -77,6 +85,7 @@ def some_records() -> list[bytes]:
 
 KERNELS = {
     "kernel-sends": Target(sends, (), some_sends),
+    "kernel-signed-sends": Target(signed_sends, (), lambda: some_sends(PROOF)),
     "kernel-batch": Target(
         batch, (CorruptBatch,), lambda: [encode_batch([(0, b"body", b"TAGS\x01t"), (1, b"", b"")])]
     ),

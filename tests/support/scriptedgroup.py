@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from hatwisted.wire import fastjson
+from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_record
@@ -209,6 +210,21 @@ class ScriptedBroker(ScriptedServer):
     def _offset_at(self, time: int) -> int:
         """4.9.7's: the nearer neighbour, the last message for a time after all of them."""
         return min(max(time - FIRST_TIME, self.low), max(self.high - 1, self.low))
+
+
+class Taker(ScriptedServer):
+    """A master that stores what it's sent: `stored` has the bodies of each queue."""
+
+    def __init__(self) -> None:
+        self.stored: dict[int, list[bytes]] = {}
+        super().__init__()
+
+    def answer(self, request: RemotingCommand) -> RemotingCommand:
+        batch = request.code == RequestCode.SEND_BATCH_MESSAGE
+        bodies = [body for _, body, _ in decode_batch(request.body)] if batch else [request.body]
+        queue = self.stored.setdefault(int(request.ext["e"]), [])
+        queue += bodies
+        return response(request, 0, msgId="x", queueId=request.ext["e"], queueOffset=len(queue) - len(bodies))
 
 
 class ScriptedNameServer(ScriptedServer):

@@ -16,6 +16,7 @@ RUN = {
     "docs/tutorial.md": "tests/interop/test_attach.py",
     "docs/hardening.md": "tests/system/test_hardening.py",
     "docs/howto/*.md": "tests/system/test_howto.py",
+    "docs/systemd.md": "tests/system/test_systemd.py",
 }
 """Pages that say what to type, and the test of each."""
 MARK = re.compile(r"run by (?P<test>tests/[\w/]+\.py)|not run: (?P<reason>.{10,})")

@@ -11,7 +11,7 @@ TRAN_MSG is a half as well, where RocketMQ stores it in its own topic for nobody
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.delay.delayrouting import route_delayed
@@ -90,7 +90,7 @@ class Admission:
         if topic is not header.topic:
             queue_id %= DLQ_QUEUES
         text = header.properties
-        entries: Sequence[Entry]
+        entries: Collection[Entry]
         sys_flag = header.sys_flag & ~layout.SYS_BORN_HOST_V6
         if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             entries, shared, size, wait = self._batch(header, request.body)
@@ -179,7 +179,7 @@ class Admission:
 
     # -- messages that aren't stored as they are --------------------------------------------------------------
 
-    def _batch(self, header: SendHeader, body: bytes) -> tuple[Sequence[Entry], bytes, int, bool]:
+    def _batch(self, header: SendHeader, body: bytes) -> tuple[Collection[Entry], bytes, int, bool]:
         """As SentProperties.batch, of a batch that may be stored."""
         if header.sys_flag & layout.SYS_TRANSACTION_MASK:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a batch can't be transactional; single messages can")

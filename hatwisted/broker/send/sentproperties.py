@@ -7,6 +7,8 @@ out: parsing properties of every message would cost more than its append.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hatwisted.kernel import decode_batch
 from hatwisted.store.log.put import Entry
 from hatwisted.wire import layout
@@ -17,9 +19,6 @@ _END = "\x02"
 _WAIT = layout.PROPERTY_WAIT + "\x01"
 _USUAL_WAIT = f"{_END}{_WAIT}true{_END}"
 """How Java producers say that they want to wait, between two other properties."""
-_MAY_END = frozenset((b"", b"\x02"))
-"""Last byte of properties to which others may be appended."""
-
 _UNIQ_KEY = layout.PROPERTY_UNIQ_KEY + "\x01"
 
 
@@ -59,22 +58,21 @@ class SentProperties:
         properties[layout.PROPERTY_CLUSTER] = self._cluster
         return properties, wait
 
-    def batch(self, text: str, body: bytes) -> tuple[list[Entry], bytes, int, bool]:
+    def batch(self, text: str, body: bytes) -> tuple[Collection[Entry], bytes, int, bool]:
         """Members of a batch, the properties put after each one's own (the request's, but not a batch-level
         UNIQ_KEY, which would give every member the same id), bytes of content in all, and whether to wait.
         Raises CorruptBatch."""
         shared = [pair for pair in text.split("\x02") if pair and not pair.startswith(_UNIQ_KEY)]
         wait = all(pair[len(_WAIT) :].lower() == "true" for pair in shared if pair.startswith(_WAIT))
         suffix = "\x02".join([*shared, self._pair]).encode()
-        entries: list[Entry] = decode_batch(body)
+        entries, unended = decode_batch(body)
         size = len(body) + len(entries) * (len(suffix) - BATCH_ENTRY_FIXED)
-        last_bytes = {own[-1:] for _, _, own in entries}
-        if last_bytes.isdisjoint(_MAY_END):
+        if unended == len(entries):
             suffix = b"\x02" + suffix  # 4.9.1 to 5.1 clients leave the last separator out
             size += len(entries)
-        elif not last_bytes <= _MAY_END:
+        elif unended:
             entries = [
-                (flag, member, own if own[-1:] in _MAY_END else own + b"\x02")
+                (flag, member, own if own[-1:] in (b"", b"\x02") else own + b"\x02")
                 for flag, member, own in entries
             ]
             size = -1  # the encoder counts it

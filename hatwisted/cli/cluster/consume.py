@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
+from hatwisted.cli.cluster.messageformat import formatted, keyed, unescaped
+from hatwisted.cli.cluster.readingrange import (
+    Offsets,
+    Range,
+    parse_offsets,
+    parse_queue,
+    place_of,
+    range_of,
+)
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.messagejson import MessageFields, body_fields, message_line
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
+from hatwisted.client.consumer import Consumer
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.consumerdata import ALL_TAGS, TOOLS_GROUP
+from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.printable import printable
 
 OWN_GROUP: Final = "hatwisted-cli"
 """For expressions, which brokers take from the group's newest member: they'd be another one's."""
+LOOK: Final = 0.1
+"""Seconds between two looks at whether it's idle, or at the end."""
 
 
 @click.command("consume")
@@ -43,7 +58,17 @@ OWN_GROUP: Final = "hatwisted-cli"
     "--from", "begin", default="last", show_default=True, metavar="first|last|TIME",
     help="Where looking, or a new group, starts; TIME in ISO 8601 (UTC), yesterday, or 2h (ago).",
 )  # fmt: skip
+@click.option(
+    "-o", "--offset", "offsets", multiple=True, metavar="OFFSET",
+    help="Where looking starts in each queue: an offset, -COUNT before the end, beginning, end, s@TIME; "
+    "and e@TIME, where it stops.",
+)  # fmt: skip
+@click.option(
+    "-p", "--queue", "queues", multiple=True, metavar="[BROKER/]QUEUE",
+    help="Look at this queue only; may be repeated.",
+)  # fmt: skip
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after this many messages.")
+@click.option("-e", "--end", is_flag=True, help="Stop once everything is read that was there at the start.")
 @click.option(
     "--idle",
     type=click.FloatRange(0),
@@ -58,16 +83,26 @@ OWN_GROUP: Final = "hatwisted-cli"
 )
 @click.option("--orderly", is_flag=True, help="Consume in order: lock each queue for one reader.")
 @click.option(
+    "-f", "--format", "template", metavar="FORMAT",
+    help="Print each message so: %t topic, %p queue, %o offset, %k keys, %s body, \\n ... as kcat has it.",
+)  # fmt: skip
+@click.option(
+    "-K", "--key-separator", metavar="SEP", help="Print each message's keys and SEP before its body."
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print each message as a JSON object with all its fields."
 )
 def consume(**options: Any) -> None:
     """Print the messages of a topic.
 
     Without a group nothing is committed: other consumers get their messages all the same. With one, Ctrl-C commits
-    what was printed. Exit codes: 0 finished (also by Ctrl-C); 1 stopped by --idle
-    before --count messages arrived, or not everything could be committed; 2 usage error, no cluster, or a refused
-    expression.
+    what was printed. Options are named as kcat's where they do the same; docs/mqadmin.md has the list.
+
+    Exit codes: 0 finished (also by Ctrl-C, or at the end by --end); 1 stopped by --idle before --count messages
+    arrived, or not everything could be committed; 2 usage error, no cluster, or a refused expression.
     """
+    _check_reading(options)
+    options["piece"] = _piece(options)
     try:
         options["begin"] = _consume_from(options["begin"])
     except ValueError as error:
@@ -79,6 +114,48 @@ def consume(**options: Any) -> None:
     if options["broadcast"] is not None:
         _check_writable(Path(options["broadcast"]))
     sys.exit(run(options["namesrv"], _Printing(options).run))
+
+
+def _check_reading(options: dict[str, Any]) -> None:
+    """-o and -p, as they are to be used; a usage error for what contradicts them."""
+    given = [name for name, key in (("--offset", "offsets"), ("--queue", "queues")) if options[key]]
+    if given and options["group"] is not None:
+        raise click.UsageError(
+            f"{given[0]} and --group can't be combined: a member begins where its group left off; "
+            "`hatwisted group reset` moves it"
+        )
+    if given and options["broadcast"] is not None:
+        raise click.UsageError(f"{given[0]} and --broadcast can't be combined: FILE says where to begin")
+    try:
+        options["offsets"] = parse_offsets(options["offsets"])
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--offset") from error
+    try:
+        options["queues"] = [parse_queue(each) for each in options["queues"]]
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--queue") from error
+    source = click.get_current_context().get_parameter_source("begin")
+    if options["offsets"].begin is not None and source is not ParameterSource.DEFAULT:
+        raise click.UsageError("--offset and --from can't be combined: both say where to begin")
+
+
+def _piece(options: dict[str, Any]) -> Callable[[ReceivedMessage], bytes]:
+    """What makes a message what is printed of it."""
+    named = {"--format": options["template"], "--key-separator": options["key_separator"]}
+    named["--json"] = options["as_json"] or None
+    used = [name for name, value in named.items() if value is not None]
+    if len(used) > 1:
+        raise click.UsageError(f"{used[0]} and {used[1]} can't be combined: each says how to print")
+    try:
+        if options["template"] is not None:
+            return formatted(options["template"])
+        if options["key_separator"] is not None:
+            return keyed(unescaped(options["key_separator"]))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=used[0]) from error
+    if options["as_json"]:
+        return lambda message: as_json(message) + b"\n"
+    return lambda message: message.body + b"\n"
 
 
 def _check_writable(path: Path) -> None:
@@ -106,6 +183,7 @@ class _Printing:
         self._options = options
         self._printed = 0
         self._since = 0.0
+        self._range: Range | None = None
         self._progress = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
             console=Console(stderr=True), transient=True,
@@ -118,12 +196,14 @@ class _Printing:
         expression = options["tags"] if options["sql"] is None else Sql(options["sql"])
         begin, timestamp = options["begin"]
         broadcast = options["broadcast"]
+        assigned = await self._assigned(cluster)
         consumer = cluster.consumer(
             options["group"] or (OWN_GROUP if options["sql"] else TOOLS_GROUP),
             {options["topic"]: expression},
             consume_from=begin,
             timestamp=timestamp,
             broadcasting=broadcast is not None or options["group"] is None,
+            assigned=assigned,
             local_offsets=None if broadcast is None else Path(broadcast),
             orderly=options["orderly"],
         )
@@ -133,15 +213,15 @@ class _Printing:
         interrupt.on_request(consumer.stop)
         self._since = cluster.clock.seconds()
         watch = PeriodicCall(
-            cluster.clock, "the check for an idle topic", lambda: self._look_idle(cluster, consumer.stop)
+            cluster.clock, "the check for an idle topic or its end", lambda: self._look(cluster, consumer)
         )
         try:
-            # A consumer of a topic that doesn't exist would wait for ever; mostly the name is misspelt.
-            await cluster.admin().route(options["topic"])
             await consumer.start()
-            if options["idle"] is not None:
-                watch.start(min(0.1, options["idle"] or 0.1))
+            if options["idle"] is not None or self._ends:
+                watch.start(min(LOOK, options["idle"] or LOOK), now=self._ends)
             async for message in consumer:
+                if self._beyond(message):
+                    continue
                 self._print(message)
                 self._since = cluster.clock.seconds()
                 if self._printed == options["count"]:
@@ -157,19 +237,55 @@ class _Printing:
             text = f"offsets of {count} queues couldn't be committed: some messages will be delivered again"
             click.echo(text, err=True)
             return EXIT_PROBLEMS
-        short = options["count"] is not None and self._printed < options["count"]
+        short = options["count"] is not None and self._printed < options["count"] and not self._ends
         return EXIT_PROBLEMS if short and not interrupt.requested else EXIT_OK
 
-    def _look_idle(self, cluster: Cluster, stop: Any) -> None:
-        if cluster.clock.seconds() - self._since >= self._options["idle"]:
-            stop()
+    @property
+    def _ends(self) -> bool:
+        """Is there an end?"""
+        return bool(self._options["end"] or self._options["offsets"].end)
+
+    async def _assigned(self, cluster: Cluster) -> Mapping[MessageQueue, int] | None:
+        """The queues to look at, and from where; None: as the consumer finds them."""
+        options, admin = self._options, cluster.admin()
+        # A consumer of a topic that doesn't exist would wait for ever; mostly the name is misspelt.
+        await admin.route(options["topic"])
+        given = options["queues"] or options["offsets"] != Offsets()
+        if not (given or self._ends):
+            return None
+        offsets = options["offsets"]
+        if offsets.begin is None:
+            offsets = offsets._replace(begin=place_of(options["begin"]))
+        self._range = await range_of(admin, options["topic"], options["queues"], offsets, _warn)
+        return self._range.begin if options["group"] is None and options["broadcast"] is None else None
+
+    def _look(self, cluster: Cluster, consumer: Consumer) -> None:
+        idle = self._options["idle"]
+        if idle is not None and cluster.clock.seconds() - self._since >= idle:
+            consumer.stop()
+        elif self._ends and self._range is not None:
+            reached = consumer.progress
+            # A member reads its share; who looks, reads all, also those queues that aren't known yet.
+            awaited = reached if self._options["group"] is not None else self._range.end
+            if all(reached.get(queue, -1) >= self._range.end.get(queue, 0) for queue in awaited):
+                consumer.stop()
+
+    def _beyond(self, message: ReceivedMessage) -> bool:
+        """Is it after the end? What a member of a group has been given it prints: it's committed, too."""
+        if not self._ends or self._range is None or self._options["group"] is not None:
+            return False
+        return message.queue_offset >= self._range.end.get(message.queue, 0)
 
     def _print(self, message: ReceivedMessage) -> None:
         out = sys.stdout.buffer
-        out.write((as_json(message) if self._options["as_json"] else shown_body(message.body)) + b"\n")
+        out.write(shown_body(self._options["piece"](message)))
         out.flush()
         self._printed += 1
         self._progress.update(self._task, description=f"{self._printed} messages")
+
+
+def _warn(line: str) -> None:
+    click.echo(printable(line), err=True)
 
 
 def shown_body(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""`hatwisted group`: consumer groups, their progress, and resetting it."""
+"""`hatwisted group`: consumer groups and their progress; `groupmoves` moves it, `grouplag` watches it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
-from hatwisted.cli.optionvalues import milliseconds
-from hatwisted.cli.output import json_option, show, table_text
+from hatwisted.cli.cluster.grouplag import lag_command
+from hatwisted.cli.cluster.groupmoves import clone_command, reset_command, skip_command
+from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
-from hatwisted.clientcore.admin import LATEST
 
 
 @click.group()
 def group() -> None:
-    """List, create, reset and delete consumer groups.
+    """List, watch, move, create and delete consumer groups.
 
     Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
@@ -106,46 +106,5 @@ def delete_command(name: str, namesrv: str, as_json: bool) -> None:
     sys.exit(run(namesrv, work))
 
 
-@group.command("reset")
-@click.argument("name", shell_complete=completion.groups)
-@click.argument("topic", shell_complete=completion.topics)
-@click.argument("to", metavar="first|last|TIME")
-@cluster_options
-@click.option("--yes", is_flag=True, help="Don't ask.")
-@json_option
-def reset_command(name: str, topic: str, to: str, namesrv: str, yes: bool, as_json: bool) -> None:
-    """Reset a group's offsets in one topic: to the first or last message, or to a time.
-
-    TIME is in ISO 8601, in UTC unless it names a zone, or yesterday, or a span such as 2h (ago). Shows where
-    each queue would go, and asks.
-    """
-    timestamp = _timestamp(to)
-
-    async def work(cluster: Cluster, _: Interrupt) -> None:
-        admin = cluster.admin()
-        if not yes:
-            plan = await admin.reset_plan(name, topic, timestamp)
-            names = ("broker", "queue", "from", "to", "change")
-            rows = sorted(
-                (queue.broker_name, queue.queue_id, "none" if old is None else old, new, new - (old or 0))
-                for queue, (old, new) in plan.items()
-            )
-            click.echo(table_text(names, [(*row[:4], f"{row[4]:+d}") for row in rows]), err=True)
-            members = await admin.members(name)
-            ask = f"Move group {name} ({len(members)} members connected) in topic {topic}?"
-            click.confirm(ask, abort=True, err=True)
-        moved = await admin.reset(name, topic, timestamp)
-        done = sorted((queue.broker_name, queue.queue_id, offset) for queue, offset in moved.items())
-        columns = ("broker", "queue", "offset")
-        show(as_json, [dict(zip(columns, row, strict=True)) for row in done], columns, done)
-
-    sys.exit(run(namesrv, work))
-
-
-def _timestamp(text: str) -> int:
-    if text in ("first", "last"):
-        return 0 if text == "first" else LATEST
-    try:
-        return milliseconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="TIME") from error
+for command in (reset_command, skip_command, clone_command, lag_command):
+    group.add_command(command)

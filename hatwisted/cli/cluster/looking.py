@@ -47,6 +47,7 @@ async def _look(survey: Survey, consumers: bool, before: Look | None) -> Look:
         broker_figures(name, number, groups[name].broker_addrs[number], answers_of(each))
         for (name, number), each in words.items()
     ]
+    asked = await _progress(survey) if consumers and figures and known else ([], 0)
     return Look(
         at=max((each.at for each in figures), default=0.0),
         name_servers={
@@ -54,16 +55,19 @@ async def _look(survey: Survey, consumers: bool, before: Look | None) -> Look:
         },
         members=members,
         brokers=figures,
-        groups=await _progress(survey) if consumers and figures and known else [],
+        groups=asked[0],
+        groups_not_asked=asked[1],
     )
 
 
-async def _progress(survey: Survey) -> list[GroupProgress]:
+async def _progress(survey: Survey) -> tuple[list[GroupProgress], int]:
+    """Those that were asked, and how many weren't."""
     found = []
-    for name, behind in sorted((await survey.groups()).items(), key=lambda each: (-each[1], each[0])):
+    told, unasked = await survey.groups()
+    for name, behind in sorted(told.items(), key=lambda each: (-each[1], each[0])):
         members = await survey.members(name) if behind >= GROUP_BEHIND else None
         found.append(GroupProgress(name=name, behind=behind, members=members))
-    return found
+    return found, unasked
 
 
 def answers_of(words: Words) -> Answers:

@@ -13,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, cluster_options, run
+from hatwisted.cli.cluster.messageformat import unescaped
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.messagejson import ORIGIN
 from hatwisted.client.cluster import Cluster
@@ -70,6 +71,10 @@ def parse_line(line: bytes) -> Line:
 @click.option("--keys", default="", help="Keys of every message, separated by spaces.")
 @click.option("--delay", type=click.IntRange(0, 18), default=0, help="Delay level.")
 @click.option("--order-key", help="Keep the order by sending all messages to one queue.")
+@click.option(
+    "-K", "--key-separator", metavar="SEP",
+    help="What is before SEP in a line is its message's keys; messages of one key go to one queue, in order.",
+)  # fmt: skip
 @click.option("--ndjson", is_flag=True, help="Each line is a JSON object: body or body64, tags, keys, ...")
 @click.option("--batch/--no-batch", default=True, show_default=True, help="Send waiting messages in batches.")
 @click.option(
@@ -86,6 +91,15 @@ def produce(**options: Any) -> None:
     """
     if options["topic"] == OWN_TOPIC and not options["ndjson"]:
         raise click.BadParameter('"-" needs --ndjson', param_hint="TOPIC")
+    if options["key_separator"] is not None:
+        if options["ndjson"]:
+            raise click.UsageError("--key-separator and --ndjson can't be combined: an object has its keys")
+        try:
+            options["key_separator"] = unescaped(options["key_separator"])
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--key-separator") from error
+        if not options["key_separator"]:
+            raise click.BadParameter("is empty", param_hint="--key-separator")
     sys.exit(run(options["namesrv"], _Sending(options).run))
 
 
@@ -148,7 +162,7 @@ class _Sending:
         options = self._options
         given = parse_line(line) if options["ndjson"] else None
         if given is None:
-            body, given = line, Line()
+            body, given = self._split(line)
         else:
             body = (
                 given.body.encode() if given.body64 is None else base64.b64decode(given.body64, validate=True)
@@ -166,6 +180,15 @@ class _Sending:
                 name: value for name, value in given.properties.items() if name not in DELIVERY_PROPERTIES
             },
         )
+
+    def _split(self, line: bytes) -> tuple[bytes, Line]:
+        """Body and keys of a line of text; one without the separator is a body, as with kcat."""
+        separator = self._options["key_separator"]
+        if separator is None or separator not in line:
+            return line, Line()
+        key, _, body = line.partition(separator)
+        keys = key.decode()
+        return body, Line(keys=keys, order_key=self._options["order_key"] or keys or None)
 
     def _stored(self, result: SendResult) -> None:
         self.sent += 1

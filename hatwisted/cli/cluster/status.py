@@ -11,6 +11,7 @@ import msgspec
 
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, Interrupt, cluster_options, run
 from hatwisted.cli.cluster.looking import look_at
+from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster
@@ -69,6 +70,7 @@ class _Looker:
     def __init__(self, cluster: Cluster, interrupt: Interrupt, *, consumers: bool) -> None:
         self._cluster = cluster
         self._consumers = consumers
+        self._pauses = Pauses(cluster.clock, interrupt)
         self.interrupt = interrupt
         self.happened: deque[Event] = deque(maxlen=EVENTS)
         self._before: Any = None
@@ -78,7 +80,7 @@ class _Looker:
         """The view after `pause` seconds."""
         if self._before is None:
             self._before = await look_at(self._cluster, consumers=False)
-        await self._sleep(pause)
+        await self._pauses.wait(pause)
         now = await look_at(self._cluster, consumers=self._consumers, before=self._before)
         self.happened.extend(events(self._before, now))
         present = {(each.group, each.id): each for each in now.brokers}
@@ -88,20 +90,6 @@ class _Looker:
         view = View(before=self._before, now=now, left=left)
         self._before = now
         return view
-
-    def _sleep(self, seconds: float) -> Any:
-        from twisted.internet.defer import Deferred
-
-        over: Deferred[None] = Deferred()
-        timer = self._cluster.clock.callLater(seconds, over.callback, None)
-
-        def end() -> None:
-            if timer.active():
-                timer.cancel()
-                over.callback(None)
-
-        self.interrupt.on_request(end)
-        return over
 
 
 def _show(view: View, as_json: bool) -> int:
@@ -154,6 +142,7 @@ def document(view: View, found: list[Finding]) -> dict[str, object]:
         "events": events(view.before, view.now),
         "findings": found,
         "groups": view.now.groups,
+        "groupsNotAsked": view.now.groups_not_asked,
         "healthy": _code(found) == EXIT_OK,
         "nameServers": [
             {"address": address, "error": error} for address, error in view.now.name_servers.items()

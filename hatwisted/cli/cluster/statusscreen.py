@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from hatwisted.health.events import Event
-from hatwisted.health.figures import BrokerFigures, GroupProgress, View
+from hatwisted.health.figures import BrokerFigures, Look, View
 from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
 from hatwisted.wire.printable import printable
 from hatwisted.wire.quantities import size_text, time_text
@@ -35,7 +35,7 @@ def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> 
     - found: findings of it
     - happened: events since somebody watches
     """
-    parts = [*_head(view, found), *_brokers(view, found), *_groups(view.now.groups), *_advice(found)]
+    parts = [*_head(view, found), *_brokers(view, found), *_groups(view.now), *_advice(found)]
     parts += _events(happened)
     return Group(*parts)
 
@@ -118,12 +118,15 @@ def _heard(broker: BrokerFigures) -> str | None:
     return f"heard {span_text(max(0.0, broker.at - broker.last_heard))} ago"
 
 
-def _groups(groups: list[GroupProgress]) -> Iterable[RenderableType]:
+def _groups(look: Look) -> Iterable[RenderableType]:
+    groups, unasked = look.groups, look.groups_not_asked
     behind = [each for each in groups if each.behind]
-    if not groups:
+    if not groups and not unasked:
         return
     yield Text()
     yield Text.assemble(("consumer groups", "bold"), f"  {len(groups)}, {len(behind)} of them behind")
+    if unasked:
+        yield Text(f"  {_count(unasked, 'more group')} not looked at: hatwisted group lag asks all", "yellow")
     for each in behind[:MOST_GROUPS]:
         style = BAD if each.behind >= GROUP_BEHIND else ""
         members = "" if each.members is None else f"  {_count(each.members, 'member')}"

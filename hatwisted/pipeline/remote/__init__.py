@@ -4,5 +4,7 @@ Tasks of a Spark job run in processes of their own, one range of one queue each,
 socket is good at. Start with `clusterreader.ClusterReader`.
 
 It uses `positions` (where queues begin and end), `queuepull` with `pullanswer` (one range of one queue,
-whole or not at all). `batchproducer` sends in the order of each queue.
+whole or not at all). `batchproducer` sends in the order of each queue. `rowsending` sends a table's rows:
+`rowmessages` makes messages of them, with `rowcolumns` (which columns are what) and `rowkeys` (keys that are the
+same again).
 """

@@ -225,7 +225,7 @@ class QueuePull:
             loss = f"{queue_name(self._queue)}: messages {self._next} to {skipped - 1} are gone by retention"
             if self._fail_on_loss:
                 raise OffsetsGone(
-                    f"{loss}: begin at {skipped}, or set failOnDataLoss=false to continue without them"
+                    f"{loss}: begin at {max(least, skipped)}, or set failOnDataLoss=false to continue without them"
                 )
             _log.warning("%s; continuing without them", loss)
         self._next = skipped

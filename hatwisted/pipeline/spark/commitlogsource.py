@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
@@ -28,6 +28,7 @@ from hatwisted.pipeline.spark.filters import (
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, Limits, Options
+from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
 
@@ -55,7 +56,10 @@ class CommitLogSource(DataSource):
         kind = PushingLogReader if is_given_filters() else LogReader
         return kind(StoreList.of(options), ReadTask.of(options, schema), options.size("splitBytes"))
 
-    def streamReader(self, schema: StructType) -> LogStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return reader_or_refusal(lambda: self._stream_reader(schema))
+
+    def _stream_reader(self, schema: StructType) -> LogStreamReader:
         options = self._options()
         lossy = not options.flag("failOnDataLoss", True)
         task = replace(ReadTask.of(options, schema), lossy=lossy)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _FLAGS: Final = {"true": True, "false": False}
+_NO_NAMES: Final[Mapping[str, str]] = {}
 
 RANGES: Final = {
     "queueOffset": "queue_offset",
@@ -63,14 +64,30 @@ class Options:
     - source: its name, for errors
     - given: as Spark passes them
     - known: the names it takes, as they are documented
+    - other_names: what some of them are called as well
     """
 
-    def __init__(self, source: str, given: Mapping[str, str], known: Iterable[str]) -> None:
+    def __init__(
+        self,
+        source: str,
+        given: Mapping[str, str],
+        known: Iterable[str],
+        other_names: Mapping[str, str] = _NO_NAMES,
+    ) -> None:
         names = {name.lower(): name for name in known}
         self._source = source
         self._given = {name.lower(): value for name, value in given.items()}
+        for other, name in other_names.items():
+            self._rename(other, name)
         for name in self._given.keys() - names.keys():
             raise BadOption(f"{source}: no option {name!r}{_nearest(name, names)}")
+
+    def _rename(self, other: str, name: str) -> None:
+        value = self._given.pop(other.lower(), None)
+        if value is not None and self._given.setdefault(name.lower(), value) != value:
+            raise BadOption(
+                f"{self._source}: {other} and {name} are the same option, with two values; leave one of them out"
+            )
 
     def text(self, name: str) -> str | None:
         """The option as it is; None if it isn't given or empty."""
@@ -167,9 +184,18 @@ class Options:
 
     def _json(self, name: str, text: str) -> Any:
         try:
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=_each_once)
         except ValueError as error:
             raise BadOption(f"{self._source}: option {name}={text!r} isn't JSON: {error}") from None
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Python's own reader keeps the last of several equal keys, and the others' offsets vanish."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in found if names.count(name) > 1)!r} is in one object twice")
+    return found
 
 
 def parse_time(text: str) -> datetime | None:

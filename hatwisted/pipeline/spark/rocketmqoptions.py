@@ -26,17 +26,20 @@ from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
-_CLUSTER_OPTIONS: Final = (
+CLUSTER_OPTIONS: Final = (
     *("namesrvAddr", "readFrom", "group", "retries", "connectTimeoutMs", "answerTimeoutMs"),
     *("accessKey", "secretKey", "securityToken", "tls"),
     *_TLS_OPTIONS,
 )
+"""Where the cluster is and who asks: of reads and writes."""
 OPTIONS: Final = (
-    *_CLUSTER_OPTIONS,
+    *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger"),
 )
+_OTHER_NAMES: Final = {"maxOffsetsPerTrigger": "maxRecordsPerTrigger"}
+"""As Spark's source for Kafka calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class TopicChoice:
 
 def rocketmq_options(given: Mapping[str, str]) -> Options:
     """The options as given; BadOption for unknown names."""
-    return Options(NAME, given, OPTIONS)
+    return Options(NAME, given, OPTIONS, _OTHER_NAMES)
 
 
 def cluster_settings(options: Options) -> ClusterSettings:

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from typing import cast
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
+from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
 from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 
-class RocketMQSource(DataSource):
-    """`spark.read.format("rocketmq")` and `spark.readStream.format("rocketmq")`; options: docs/pipeline.md."""
+class RocketMQSource(MessageSink):
+    """The format `rocketmq`, to read from and to write to, in batches and streams; options: docs/pipeline.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,7 +44,10 @@ class RocketMQSource(DataSource):
         kind = PushingQueueReader if is_given_filters() else QueueReader
         return kind(ReadTask.of(options, schema), start, place(options, "endingOffsets", OffsetBound.LATEST))
 
-    def streamReader(self, schema: StructType) -> QueueStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return reader_or_refusal(lambda: self._stream_reader(schema))
+
+    def _stream_reader(self, schema: StructType) -> QueueStreamReader:
         options = self._options()
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")

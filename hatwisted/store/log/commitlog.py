@@ -67,7 +67,6 @@ class CommitLog:
     ) -> None:
         self._files = files
         self._clock = clock
-        self._encoder = RunEncoder(store_host, Put)
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
         self._dirty_end = 0
@@ -78,6 +77,7 @@ class CommitLog:
         self._recovered_timestamp = 0
         self.file_size = files.file_size
         self.limits = PutLimits(max_message_size, files.file_size)
+        self._encoder = RunEncoder(store_host, Put, self.limits.batch_size)
         self.queue_offsets: dict[QueueKey, int] = {}
         """Next queue offset of each (topic, queue id); filled by recovery, raised by appends."""
         self.max_offset = files.capacity_end

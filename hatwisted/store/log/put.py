@@ -6,7 +6,7 @@ a read's worth of puts travels through append, flush and replication as one list
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from operator import itemgetter
 from typing import Generic
@@ -73,7 +73,7 @@ class Put(msgspec.Struct, Generic[Token_co], eq=False, gc=False):
 
     topic: str
     queue_id: int
-    entries: Sequence[Entry]
+    entries: Collection[Entry]
     born_host: bytes
     born_timestamp: int
     sys_flag: int = 0
@@ -111,6 +111,12 @@ class PutLimits:
     def easy_size(self) -> int:
         """A put whose records have no more bytes than this breaks no limit, but perhaps that of its topic."""
         return min(self.max_message_size, MAX_PROPERTIES_LENGTH, self.file_size - BLANK_MIN_SIZE)
+
+    @property
+    def batch_size(self) -> int:
+        """A batch whose records have no more bytes than this breaks no limit, but perhaps those of its topic and
+        of its properties."""
+        return min(self.max_message_size, self.file_size - BLANK_MIN_SIZE)
 
     def check(self, put: Put, size: int, topic_size: int) -> bool:
         """Refuse a put that breaks a limit; True if it may be stored.

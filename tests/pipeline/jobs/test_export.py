@@ -22,6 +22,7 @@ from hatwisted.pipeline.jobs.messages.export import (
     SHAPES,
     ExportOptions,
     counted,
+    exact_times,
     export,
 )
 from hatwisted.pipeline.jobs.messages.importing import Sending
@@ -35,6 +36,8 @@ NASTY_BODIES = (
     b"", b" blanks ", b"\xff\xfe", b"\x00", b"a\r\nb", b"a\rb", b"a\nb", b'"', b'a","b', b"\\", b'\\"', b"'",
     b"#c", "grün 𝄞   ".encode(), b"\xed\xa0\x80", bytes(range(256)), b"null", b"NaN", b"{}", b"\t", b"\x1f\x7f",
 )  # fmt: skip
+BORN = (1795221192755, -1, 253402300800000, -62198755200001, 9_223_372_036_854_775, -9_223_372_036_854_775)
+"""ms; the last two are the furthest that Spark's timestamps hold."""
 NASTY_PROPERTIES = {"k": "v", "grün": "𝄞", "q": '"\\\n,', "blank": " ", "KEYS": "a b", "TAGS": "t"}
 
 
@@ -43,7 +46,7 @@ def rows_of(path):
 
 
 def messages_of(path):
-    sending = Sending(topic="T")
+    sending = Sending(topic="T", keep_born=True)
     return [sending.message(number, row) for number, row in enumerate(rows_of(path))]
 
 
@@ -63,7 +66,7 @@ def nasty(spark):
             "flag": -number,
             "reconsume_times": 0,
             "store_timestamp": instant(1795221192756 + number),
-            "born_timestamp": instant(1795221192755 + number),
+            "born_timestamp": BORN[number % len(BORN)] * 1000,
         }
         for number, body in enumerate(NASTY_BODIES)
     ]
@@ -72,14 +75,16 @@ def nasty(spark):
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv", "parquet"])
-def test_nasty_messages_come_back_as_they_were(nasty, form, tmp_path):
+def test_nasty_messages_come_back_as_they_were(spark, nasty, form, tmp_path):
     counts = Observation()
     rows = SHAPES[form](counted(nasty, counts))
     kind = {"ndjson": "json"}.get(form, form)
-    rows.write.format(kind).options(**OPTIONS[form]).save(str(tmp_path / "out"))
+    with exact_times(spark):
+        rows.write.format(kind).options(**OPTIONS[form]).save(str(tmp_path / "out"))
     found = messages_of(tmp_path / "out")
     assert [message.body for message in found] == list(NASTY_BODIES)
     assert [message.flag for message in found] == [-number for number in range(len(found))]
+    assert [message.born for message in found] == [BORN[number % len(BORN)] for number in range(len(found))]
     for number, message in enumerate(found):
         assert decode_properties(message.properties) == (NASTY_PROPERTIES if number % 2 else {})
     assert counts.get == {"messages": len(NASTY_BODIES), "bytes": sum(map(len, NASTY_BODIES))}
@@ -97,9 +102,7 @@ def test_the_golden_store_comes_back_in_order(spark, name, tmp_path):
     assert [row.all_properties for row in rows] == [each.properties for each in log]
     plain = [(row, each) for row, each in zip(rows, log, strict=True) if not each.sys_flag & 1]
     assert plain and all(row.content == each.body for row, each in plain)
-    assert all(
-        row.born_timestamp == instant(each.born_timestamp) for row, each in zip(rows, log, strict=True)
-    )
+    assert [row.born for row in rows] == [each.born_timestamp for each in log]
     assert told[-1] == (told[-1][1], told[-1][1])
 
 

@@ -209,6 +209,12 @@ class NothingPartialTest(GroupCase):
         with self.assertRaisesRegex(OffsetsGone, "messages 7 to 39 are gone.*failOnDataLoss=false"):
             list(self.pull(driver, 7, 100))
 
+    def test_the_advice_is_where_messages_begin(self) -> None:
+        """All of the range is gone, and more behind it."""
+        driver = self.start(ScriptedBroker(range(200, 300)))
+        with self.assertRaisesRegex(OffsetsGone, "messages 7 to 99 are gone by retention: begin at 200,"):
+            list(self.pull(driver, 7, 100))
+
     def test_or_passed_over_if_that_is_wanted(self) -> None:
         driver = self.start(ScriptedBroker(range(40, 100)), ScriptedBroker(range(50, 100), slave=True))
         with self.assertLogs("hatwisted.pipeline.remote", "WARNING") as told:

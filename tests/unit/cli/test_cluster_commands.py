@@ -15,6 +15,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
+from hatwisted.cli.cluster import grouplag
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
@@ -264,6 +265,176 @@ class TestCommands(TestCase):
     @asynchronous
     async def test_tags_and_sql_exclude_each_other(self):
         await self.run_command("consume", "T", "--tags", "a", "--sql", "TAGS = 'b'", code=2)
+
+    async def fill_queues(self, topic):
+        """Two queues, with the messages 0-0 to 0-4, and 1-0 to 1-4."""
+        await self.run_command("topic", "create", topic, "-q", "2")
+        producer = self.rig.new_cluster().producer("p")
+        queues = sorted(await producer.queues(topic))
+        self.assertEqual([each.queue_id for each in queues], [0, 1])
+        for queue in queues:
+            for number in range(5):
+                body = b"%d-%d" % (queue.queue_id, number)
+                await producer.send(Message(topic=topic, body=body, keys=[f"k{number}"]), queue=queue)
+
+    @asynchronous
+    async def test_looking_from_an_offset_in_a_queue_to_its_end(self):
+        await self.fill_queues("Kcat")
+        for words, expected in (
+            (("-o", "beginning", "-p", "1"), b"1-0 1-1 1-2 1-3 1-4"),
+            (("-o", "3", "-p", "0"), b"0-3 0-4"),
+            (("-o", "-2"), b"0-3 0-4 1-3 1-4"),
+            (("-o", "-99", "-p", "broker-a/0", "-c", "2"), b"0-0 0-1"),
+            (("-o", "end"), b""),
+            (("-o", "s@1h", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
+            (("--from", "first", "-p", "1", "--tags", "none"), b""),
+            (("--from", "first", "-o", "e@2h"), b""),
+        ):
+            got = await self.run_command("consume", "Kcat", *words, "-e")
+            self.assertEqual(sorted(got.out.split()), expected.split(), words)
+            self.assertEqual(got.err, "")
+        moved = await self.run_command("consume", "Kcat", "-o", "9", "-e")
+        lines = moved.err.splitlines()
+        self.assertEqual(lines[0], "queue 0 of broker-a has offsets 0 to 5: reading from 5, not from 9")
+        self.assertEqual((len(lines), moved.out), (2, b""))
+        wrong = await self.run_command("consume", "Kcat", "-p", "7", "-e", code=2)
+        self.assertIn("has no queue 7; there are: broker-a/0, broker-a/1", wrong.err)
+        offsets = self.rig.brokers["broker-a"].parts.tables.offsets
+        self.assertEqual(offsets.topics_by_group(), {}, "somebody's progress was noted")
+
+    @asynchronous
+    async def test_a_member_ends_where_its_queues_end(self):
+        await self.fill_queues("Kcat")
+        got = await self.run_command("consume", "Kcat", "-g", "g", "--from", "first", "-e")
+        self.assertEqual(len(got.out.split()), 10)
+        again = await self.run_command("consume", "Kcat", "-g", "g", "-e")
+        self.assertEqual(again.out, b"")
+
+    @asynchronous
+    async def test_lines_as_kcat_prints_them(self):
+        await self.fill_queues("Kcat")
+        at = ("consume", "Kcat", "-o", "1", "-p", "1", "-c", "1")
+        shown = await self.run_command(*at, "-f", r"%t [%p] at %o: key %k: %s\n")
+        self.assertEqual(shown.out, b"Kcat [1] at 1: key k1: 1-1\n")
+        shown = await self.run_command(*at, "-K", ":")
+        self.assertEqual(shown.out, b"k1:1-1\n")
+
+    @asynchronous
+    async def test_keys_come_before_a_separator(self):
+        given = b"a:one\nb:two\na:three:3\nplain\n"
+        await self.run_command("produce", "Keyed", "-K", ":", given=given)
+        got = (await self.run_command("consume", "Keyed", "--from", "first", "-e", "--json")).lines
+        self.assertEqual(
+            sorted((each["body"], each["keys"]) for each in got),
+            [("one", ["a"]), ("plain", []), ("three:3", ["a"]), ("two", ["b"])],
+        )
+        of_a = [(each["queueId"], each["queueOffset"], each["body"]) for each in got if each["keys"] == ["a"]]
+        self.assertEqual(len({queue for queue, _, _ in of_a}), 1, "messages of one key share a queue")
+        self.assertEqual([body for _, _, body in sorted(of_a)], ["one", "three:3"])
+
+    @asynchronous
+    async def test_options_that_contradict_each_other(self):
+        for words in (
+            ("-o", "1", "-g", "g"),
+            ("-p", "1", "-g", "g"),
+            ("-o", "1", "--from", "first"),
+            ("-o", "1", "--broadcast", "f"),
+            ("-o", "noon"),
+            ("-p", "x"),
+            ("-f", "%z"),
+            ("-f", "%s", "-K", ":"),
+            ("-K", ":", "--json"),
+        ):
+            refused = await self.run_command("consume", "T", *words, code=2)
+            self.assertIn("Error: ", refused.err)
+        for words in (("-K", ":", "--ndjson"), ("-K", ""), ("-K", "\\q")):
+            await self.run_command("produce", "T", *words, code=2)
+
+    @asynchronous
+    async def test_what_a_group_is_behind_is_skipped(self):
+        await self.fill_queues("Far")
+        await self.run_command("produce", "Other", given=b"a\nb\n")
+        for topic in ("Far", "Other"):
+            await self.run_command("consume", topic, "-g", "lazy", "--from", "first", "-c", "1")
+        asked = []
+
+        def confirm(text, **_):
+            asked.append(text)
+            raise click.Abort
+
+        with self.assertRaises(click.Abort):
+            self.patch(click, "confirm", confirm)
+            await self.run_command("group", "skip", "lazy")
+        self.assertEqual(
+            asked, ["Skip 10 messages of group lazy (0 members connected) in Far, Other?"], "9 and 1"
+        )
+        done = (await self.run_command("group", "skip", "lazy", "Far", "--yes", "--json")).lines[0]
+        self.assertEqual([(each["topic"], each["offset"]) for each in done], [("Far", 5), ("Far", 5)])
+        lag = (await self.run_command("group", "lag", "lazy", "--json")).lines[0]["groups"][0]
+        self.assertEqual({each["topic"]: each["behind"] for each in lag["topics"]}, {"Far": 0, "Other": 1})
+        self.assertEqual((await self.run_command("group", "skip", "lazy", "--yes")).out.count(b"Other"), 4)
+        await self.run_command("group", "skip", "nobody", "--yes", code=2)
+        await self.run_command("group", "create", "unused")
+        unused = await self.run_command("group", "skip", "unused", "--yes", code=2)
+        self.assertIn("hasn't read any topic yet", unused.err)
+
+    @asynchronous
+    async def test_a_group_is_put_where_another_one_is(self):
+        await self.fill_queues("Cloned")
+        await self.run_command("consume", "Cloned", "-g", "old", "--from", "first", "-c", "7")
+        await self.run_command("group", "create", "old", "--retries", "3")
+        asked = []
+        self.patch(click, "confirm", lambda text, **_: asked.append(text))
+        shown = await self.run_command("group", "clone", "old", "new", "--json")
+        self.assertEqual(asked, ["Put group new where old is?"])
+        self.assertEqual(sum(each["offset"] for each in shown.lines[0]), 7)
+        self.assertIn("none", shown.err)
+        rest = await self.run_command("consume", "Cloned", "-g", "new", "--from", "first", "-e")
+        self.assertEqual(len(rest.out.split()), 3)
+        groups = await self.rig.new_cluster().admin().groups()
+        self.assertEqual(groups["new"]["retryMaxTimes"], 3, "made with its settings")
+        again = await self.run_command("group", "clone", "old", "new", "Cloned", "--yes", "--json")
+        self.assertEqual(again.lines, shown.lines, "back where the other still is")
+        for words, said in (
+            (("old", "old"), "are the same group"),
+            (("old", "new", "Else"), "hasn't read Else yet"),
+            (("nobody", "new"), "group nobody: no broker knows it"),
+        ):
+            self.assertIn(said, (await self.run_command("group", "clone", *words, "--yes", code=2)).err)
+        member = self.rig.new_cluster().consumer("new", {"Cloned": "*"})
+        await member.start()
+        refused = await self.run_command("group", "clone", "old", "new", "--yes", code=2)
+        self.assertIn("group new has 1 member connected: stop them first", refused.err)
+
+    @asynchronous
+    async def test_how_far_groups_are_behind(self):
+        self.assertEqual((await self.run_command("group", "lag")).out, b"no group is behind\n")
+        await self.fill_queues("Lagging")
+        await self.run_command("consume", "Lagging", "-g", "slow", "--from", "first", "-c", "4")
+        (told,) = (await self.run_command("group", "lag", "--json")).lines[0]["groups"]
+        self.assertEqual((told["group"], told["behind"], told["members"]), ("slow", 6, 0))
+        shown = await self.run_command("group", "lag", "--most", "5", code=1)
+        self.assertIn(b"slow", shown.out)
+        await self.run_command("group", "lag", "slow", "--most", "6")
+        nobody = await self.run_command("group", "lag", "nobody", code=2)
+        self.assertIn("group nobody: no broker knows it", nobody.err)
+
+    @asynchronous
+    async def test_watching_a_lag_shows_rates_until_the_interrupt(self):
+        await self.fill_queues("Lagging")
+        await self.run_command("consume", "Lagging", "-g", "slow", "--from", "first", "-c", "4")
+        self.patch(grouplag, "WATCH", 0.05)
+        outcome = Outcome()
+        watching = Deferred.fromCoroutine(
+            self.run_command("group", "lag", "slow", "-w", "--json", outcome=outcome)
+        )
+        await self.rig.until(lambda: outcome.out.count(b"\n") > 1)
+        outcome.interrupt.request()
+        await watching
+        first, second, *_ = (each["groups"][0]["topics"][0] for each in outcome.lines)
+        self.assertIsNone(first["consumedPerSecond"])
+        self.assertEqual((second["consumedPerSecond"], second["storedPerSecond"]), (0, 0))
+        self.assertEqual((second["behind"], second["secondsToLevel"]), (6, None))
 
     @asynchronous
     async def test_looking_around(self):

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
-from hatwisted.cli.cluster.group import _timestamp
+from hatwisted.cli.cluster.groupmoves import _timestamp
 from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.statusscreen import screen, span_text
+from hatwisted.clientcore import survey
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import findings
 from tests.support.clusterrig import asynchronous
@@ -35,6 +36,17 @@ class StatusTests(commands.TestCommands):
         shown = (await self.run_command("status")).out.decode()
         self.assertIn("all well", shown)
         self.assertIn(f"hatwisted attach {self.rig.names.address} broker-a", " ".join(shown.split()))
+
+    @asynchronous
+    async def test_groups_that_were_not_looked_at_are_counted(self):
+        await self.run_command("produce", "T", given=b"a\nb\n")
+        for group in ("one", "two", "three"):
+            await self.run_command("group", "create", group)
+        self.patch(survey, "MOST_GROUPS", 1)
+        told = json.loads((await self.run_command("status", "--json")).out)
+        self.assertEqual(told["groupsNotAsked"], 2)
+        shown = (await self.run_command("status")).out.decode()
+        self.assertIn("2 more groups not looked at", shown)
 
     @asynchronous
     async def test_a_broker_that_is_gone_is_a_problem(self):

@@ -459,6 +459,16 @@ class ProgramTests(ConsumerCase):
         error = self.assertRaises(ClientError, self.link.consumer, "h", {"T": "*"}, self.listen, wrong)
         self.assertTrue(str(error).startswith(f"{file}: not a file of offsets: "), error)
 
+    def test_assigned_queues_are_read_from_there_and_no_others(self) -> None:
+        self.master.counts = {0: 3, 1: 3}
+        consumer = self.start(broadcasting=True, assigned={T1: 1})
+        self.assertEqual(self.seen, [b"1-1", b"1-2"])
+        self.assertEqual(consumer.progress, {T1: 3})
+        self.assertEqual((self.fields(14), self.fields(15)), ([], []), "nobody's progress is asked or told")
+        for wrong in ({}, {"broadcasting": True, "local_offsets": Path("f")}):
+            self.assertRaises(BadSetting, ConsumerOptions, assigned={T1: 1}, **wrong)
+        self.assertRaises(BadSetting, ConsumerOptions, broadcasting=True, assigned=[T1])
+
     def test_a_stop_waits_for_the_program_so_long_and_no_longer(self) -> None:
         said = self.logged("warn")
         at_work: list[Waiter[None]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from typing import Any
 
@@ -134,7 +135,9 @@ class BatchTests(SynchronousTestCase):
     @given(st.lists(entry, max_size=6))
     def test_entries(self, entries: list[tuple[int, bytes, bytes]]) -> None:
         for twin in twins():
-            self.assertEqual(twin.decode_batch(encode_batch(entries)), entries)
+            found, unended = twin.decode_batch(encode_batch(entries))
+            self.assertEqual((len(found), list(found)), (len(entries), entries))
+            self.assertEqual(unended, sum(own != b"" and own[-1] != 2 for _, _, own in entries))
 
     @examples(100)
     @given(st.lists(entry, min_size=1, max_size=4), st.randoms(use_true_random=False))
@@ -148,16 +151,77 @@ class BatchTests(SynchronousTestCase):
         outcomes: list[Any] = []
         for twin in twins():
             try:
-                outcomes.append(twin.decode_batch(body))
+                found, unended = twin.decode_batch(body)
+                outcomes.append((list(found), unended))
             except CorruptBatch as error:
                 outcomes.append(str(error))
         self.assertEqual(outcomes[1:], outcomes[:-1])
 
     def test_more_messages_than_a_batch_may_have(self) -> None:
         for twin in twins():
-            self.assertEqual(len(twin.decode_batch(encode_batch([(0, b"", b"")] * MAX_ENTRIES))), MAX_ENTRIES)
+            found, _ = twin.decode_batch(encode_batch([(0, b"", b"")] * MAX_ENTRIES))
+            self.assertEqual(len(found), MAX_ENTRIES)
             body = encode_batch([(0, b"", b"")] * (MAX_ENTRIES + 1))
             self.assertRaises(CorruptBatch, twin.decode_batch, body)
+
+
+def batch_of(entries: list[tuple[int, bytes, bytes]], shared: bytes, twin: Any) -> Put:
+    found, _ = twin.decode_batch(encode_batch(entries))
+    size = sum(len(body) + len(own) + len(shared) for _, body, own in entries)
+    return Put("T", 1, found, V4, 77, shared_properties=shared, content_size=size)
+
+
+class PackedTests(SynchronousTestCase):
+    @examples(60)
+    @given(st.lists(st.lists(entry, max_size=5), max_size=4), st.binary(max_size=20), st.integers(0, 3000))
+    def test_batches_make_the_records_that_their_messages_make(
+        self, batches: list[list[tuple[int, bytes, bytes]]], shared: bytes, batch_size: int
+    ) -> None:
+        outcomes = []
+        for twin in twins():
+            fresh = [batch_of(entries, shared, twin) for entries in batches]
+            run, offsets, encoder = AppendRun(9, 1 << 30), {}, twin.RunEncoder(V4, Put, batch_size)  # type: ignore[var-annotated]
+            index = 0
+            while (index := encoder.encode_run(fresh, index, run, 5, offsets, 300)) < len(fresh):
+                encoder.encode_run(fresh[index : index + 1], 0, run, 5, offsets, UNLIMITED)
+                index += 1
+            told = [(put.offset, put.end, put.queue_offset, list(put.record_offsets)) for put in fresh]
+            outcomes.append((b"".join(run.parts), told, offsets, run.puts == fresh))
+        self.assertEqual(outcomes[1:], outcomes[:-1])
+
+    def test_a_batch_within_its_own_limits_is_taken_at_once(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+        twin, most = compiled(), layout.MAX_PROPERTIES_LENGTH
+        encoder = twin.RunEncoder(V4, Put, 200_000)
+        cases = [
+            ([(0, bytes(1000), b"")] * 50, b"", 300, 1),
+            ([(0, bytes(1000), b"")] * 300, b"", 300, 0),  # too long
+            ([(0, b"", bytes(most - 5)), (0, b"", b"")], bytes(5), 300, 1),
+            ([(0, b"", bytes(most - 5)), (0, b"", b"")], bytes(6), 300, 0),  # too long with what they share
+            ([(0, bytes(1000), b"")] * 2, b"", -1, 0),  # nothing is taken at present
+            ([(0, bytes(1000), b"")] * 300, b"", UNLIMITED, 1),
+        ]
+        for entries, shared, easy, taken in cases:
+            puts = [batch_of(entries, shared, twin)]
+            self.assertEqual(encoder.encode_run(puts, 0, AppendRun(0, 1 << 30), 1, {}, easy), taken)
+        puts = [batch_of(cases[0][0], b"", twin)]
+        self.assertEqual(encoder.encode_run(puts, 0, AppendRun(0, 50_000), 1, {}, 300), 0)  # no room
+        self.assertEqual(twin.RunEncoder(V4, Put).encode_run(puts, 0, AppendRun(0, 1 << 30), 1, {}, 300), 0)
+
+    def test_packed_messages_are_looked_at_as_often_as_one_likes(self) -> None:
+        for twin in twins():
+            found, _ = twin.decode_batch(encode_batch([(-1, b"a", b"\x02"), (2, b"", b"")]))
+            for _ in range(2):
+                self.assertEqual(list(found), [(-1, b"a", b"\x02"), (2, b"", b"")])
+
+    def test_packed_messages_come_from_a_checked_body_only(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+        found, _ = compiled().decode_batch(encode_batch([(0, b"a", b"")]))
+        made = type(found)()
+        self.assertEqual((len(made), list(made)), (0, []))
+        self.assertRaises(TypeError, copy.copy, found)
 
 
 class PureTests(SynchronousTestCase):

@@ -58,4 +58,6 @@ class PutLimitsTests(SynchronousTestCase):
     def test_what_needs_no_look(self) -> None:
         self.assertEqual(PutLimits(1000, 10_000).easy_size, 1000)
         self.assertEqual(PutLimits(1 << 30, 1 << 30).easy_size, MOST)
+        self.assertEqual(PutLimits(1000, 10_000).batch_size, 1000)
+        self.assertEqual(PutLimits(1 << 30, 10_000).batch_size, 10_000 - BLANK_MIN_SIZE)
         self.assertEqual(PutLimits(1 << 30, 1000).easy_size, 1000 - BLANK_MIN_SIZE)

@@ -142,7 +142,7 @@ def export(
     counts = Observation()
     rows = SHAPES[found](counted(messages.select(*names), counts))
     write = _write_file if single else _write_folder
-    with _exact_times(session):
+    with exact_times(session):
         files = run_action(session, lambda: write(rows, out, found), progress, read.total)
     counted_rows, taken = counts.get, round(seconds() - begun, 3)
     return ExportResult(
@@ -230,7 +230,7 @@ def check_free(out: str, overwrite: bool) -> None:
 
 
 @contextmanager
-def _exact_times(session: SparkSession) -> Iterator[None]:
+def exact_times(session: SparkSession) -> Iterator[None]:
     """Times in Parquet as microseconds of UTC; Spark's default is a form that others read as local time."""
     name = "spark.sql.parquet.outputTimestampType"
     before = session.conf.get(name)

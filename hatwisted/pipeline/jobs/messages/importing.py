@@ -104,9 +104,7 @@ class Sending:
             properties=raw,
             flag=row.flag,
             reconsume_times=row.reconsume_times,
-            born=round(row.born_timestamp.timestamp() * 1000)
-            if self.keep_born and row.born_timestamp
-            else None,
+            born=row.born if self.keep_born else None,
             broker=row.broker if keep_queue else None,
             queue_id=row.queue_id if keep_queue else None,
             alone=not can_share(topic, properties),

@@ -16,12 +16,12 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import IO, Any, Final, Protocol
 
 import msgspec
 
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.messages.borntimes import parse_born
 from hatwisted.wire import layout
 
 FORMATS: Final = ("ndjson", "csv", "parquet")
@@ -45,7 +45,7 @@ class BadMessageFile(PipelineError):
 class MessageRow(msgspec.Struct, kw_only=True):
     """A message as a file has it; the import adds what is missing.
 
-    text: a `body` in NDJSON and CSV; raw: one in Parquet.
+    text: a `body` in NDJSON and CSV; raw: one in Parquet. born_timestamp: ISO 8601, or ms since the epoch.
     """
 
     text: str | None = msgspec.field(name="body", default=None)
@@ -60,7 +60,18 @@ class MessageRow(msgspec.Struct, kw_only=True):
     properties: dict[str, str] | None = None
     flag: int = 0
     reconsume_times: int = 0
-    born_timestamp: datetime | None = None
+    born_timestamp: int | str | None = None
+
+    def __post_init__(self) -> None:
+        # Whatever a file says is read with its row, so that the error names the row.
+        if self.born_timestamp is not None:
+            self.born_timestamp = parse_born(self.born_timestamp)
+
+    @property
+    def born(self) -> int | None:
+        """Time of birth, in ms."""
+        assert not isinstance(self.born_timestamp, str), "it was read with the row"
+        return self.born_timestamp
 
     @property
     def content(self) -> bytes:
@@ -207,13 +218,14 @@ class ParquetFile:
 
 
 def _exact_times(batch: Any) -> Any:
-    """Times as Python has them: with a zone, in microseconds. One without a zone is meant as UTC."""
+    """Times as ms since the epoch: Python's own end with the year 9999. One without a zone is meant as UTC."""
     import pyarrow as pa
 
     for number, field in enumerate(batch.schema):
         if pa.types.is_timestamp(field.type):
-            exact = batch.column(number).cast(pa.timestamp("us", "UTC"), safe=False)
-            batch = batch.set_column(number, field.name, exact)
+            micros = batch.column(number).cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_pylist()
+            exact = [None if each is None else each // 1000 for each in micros]
+            batch = batch.set_column(number, field.name, pa.array(exact, pa.int64()))
     return batch
 
 

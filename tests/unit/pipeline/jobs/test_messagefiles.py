@@ -55,7 +55,7 @@ class TestMessageFiles(unittest.TestCase):
         self.assertEqual(two.all_properties, {"TAGS": "t", "KEYS": "a b"})
         self.assertEqual(three.content, b"")
         self.assertEqual(three.all_properties, {"KEYS": "c d"})
-        self.assertEqual(three.born_timestamp.timestamp(), 1795221192.756)
+        self.assertEqual(three.born, 1795221192756)
 
     def test_csv(self):
         path = self.folder / "m.csv"
@@ -82,6 +82,32 @@ class TestMessageFiles(unittest.TestCase):
         one, two = open_message_file(str(self.folder / "m.parquet")).rows()
         self.assertEqual((one.content, one.all_properties), (b"\xff", PROPERTIES))
         self.assertEqual((two.content, two.all_properties), (b"", {}))
+
+    def test_any_time_of_birth_that_a_producer_may_say(self):
+        for text, born in (
+            ("2026-11-21T00:33:12.756Z", 1795221192756),
+            ("2026-11-21 01:33:12.756+01:00", 1795221192756),
+            ("2026-11-21T00:33:12.756", 1795221192756),
+            ("1969-12-31T23:59:59.999Z", -1),
+            ("+10000-01-01T00:00:00.000Z", 253402300800000),
+            ("+292278994-08-17T07:12:55.807Z", (1 << 63) - 1),
+            ("-292275055-05-16T16:47:04.192Z", -1 << 63),
+            ("0000-02-29T00:00:00Z", -62162121600000),
+            (-7, -7),
+        ):
+            (row,) = self.read("m.ndjson", json.dumps({"body": "", "born_timestamp": text}).encode())
+            self.assertEqual(row.born, born, text)
+        for text in ("yesterday", "2026-13-01T00:00:00Z", "", "+10000-02-30T00:00:00Z"):
+            row = json.dumps({"body": "", "born_timestamp": text})
+            self.assertBad("m.ndjson line 1: born_timestamp", "m.ndjson", row.encode())
+
+    @unittest.skipIf(pa is None, "needs pyarrow")
+    def test_any_time_of_birth_in_parquet(self):
+        born = [1795221192756, -1, None, 9_223_372_036_854_775, -9_223_372_036_854_775]
+        micros = pa.array([each and each * 1000 for each in born], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"body": [b""] * 5, "born_timestamp": micros}), self.folder / "m.parquet")
+        rows = open_message_file(str(self.folder / "m.parquet")).rows()
+        self.assertEqual([row.born for row in rows], born)
 
     def test_gzip(self):
         (row,) = self.read("m.jsonl.gz", gzip.compress(b'{"body": "x"}\n'))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from twisted.trial.unittest import SynchronousTestCase
@@ -31,7 +31,8 @@ def stream(*stores: Path, **options: str) -> LogStreamReader:
         "columns": "physical_offset,broker",
         **options,
     }
-    return CommitLogSource(given).streamReader(spark_schema(("physical_offset", "broker")))
+    reader = CommitLogSource(given).streamReader(spark_schema(("physical_offset", "broker")))
+    return cast(LogStreamReader, reader)
 
 
 def rows(reader: LogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int]]:
@@ -190,7 +191,7 @@ class StartingOffsetTests(StreamCase):
     def test_wrong_ones(self) -> None:
         for text in ('{"broker-a": -1}', '{"broker-a": "x"}', '{"broker-a": {"0": 1}}', "1234"):
             with self.subTest(text), self.assertRaisesRegex(BadOption, "startingOffsets"):
-                stream(self.log.root, startingOffsets=text)
+                stream(self.log.root, startingOffsets=text).initialOffset()
 
     def test_those_of_a_broker_that_is_not_there(self) -> None:
         with self.assertRaisesRegex(PipelineError, "names broker 'broker-x'; there are: broker-a"):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from typing import cast
 from unittest import TestCase
 
 import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from hatwisted.clientcore.errors import BadSetting
 from hatwisted.pipeline.remote.queuepull import QueueRange
 from hatwisted.pipeline.spark.queueoffsets import (
     TASK_MESSAGES,
@@ -18,8 +22,10 @@ from hatwisted.pipeline.spark.queueoffsets import (
     parse_offsets,
     stored_offsets,
 )
-from hatwisted.pipeline.spark.readoptions import BadOption, OffsetBound
+from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound
+from hatwisted.pipeline.spark.refusedstream import RefusedStream
 from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from hatwisted.wire.messagequeue import MessageQueue
 
 
@@ -102,6 +108,31 @@ class OptionsTest(TestCase):
         ):
             with self.assertRaisesRegex(BadOption, told):
                 self.options(**given)
+
+    def test_a_limit_as_kafkas_source_calls_it(self) -> None:
+        options = rocketmq_options({"maxOffsetsPerTrigger": "7"})
+        self.assertEqual(Limits.of(options, OffsetBound.EARLIEST).max_records, 7)
+
+    def test_a_streams_mistakes_are_told_when_spark_asks(self) -> None:
+        """Spark fails over a reader that couldn't be made, before it tells why."""
+        for given, told in (
+            ({"maxBytesPerTrigger": "much"}, "maxBytesPerTrigger='much' must be bytes"),
+            ({"tlsKey": "k", "tls": "false"}, "contradict"),
+            ({"endingOffsets": "latest"}, "a stream has no endingOffsets"),
+            ({"namesrvAddr": "nowhere"}, "nowhere"),
+        ):
+            source = RocketMQSource({"namesrvAddr": "a:1", "topics": "T", **given})
+            reader = cast(RefusedStream, source.streamReader(source.schema()))
+            for ask in (
+                reader.initialOffset,
+                reader.getDefaultReadLimit,
+                reader.prepareForTriggerAvailableNow,
+                lambda reader=reader: reader.latestOffset({}, ReadAllAvailable()),
+                lambda reader=reader: reader.partitions({}, {}),
+            ):
+                with self.assertRaisesRegex((BadOption, BadSetting), told):
+                    ask()
+            reader.stop()
 
     def test_places(self) -> None:
         options = rocketmq_options({"startingOffsets": '{"T": {"b": {"0": "first"}}}'})

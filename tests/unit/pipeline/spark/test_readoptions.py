@@ -71,3 +71,22 @@ class OptionsTests(unittest.TestCase):
         self.assertEqual(start("2026-01-31"), datetime(2026, 1, 31, tzinfo=UTC))
         self.refused("must be earliest, latest", lambda: start("1700000000000"))
         self.refused("isn't JSON", lambda: start("{broker-a: 5}"))
+
+    def test_an_offset_given_twice(self) -> None:
+        for text in ('{"a": 1, "a": 2}', '{"T": {"b": {"0": 1, "1": 1, "0": 5}}}'):
+            read = options(startingOffsets=text)
+            self.refused(
+                "'(a|0)' is in one object twice",
+                lambda read=read: read.start("startingOffsets", OffsetBound.EARLIEST),
+            )
+
+    def test_a_second_name(self) -> None:
+        other = {"maxOffsetsPerTrigger": "mode"}
+        self.assertEqual(Options("s", {"MAXoffsetspertrigger": "5"}, KNOWN, other).integer("mode"), 5)
+        self.assertEqual(
+            Options("s", {"maxOffsetsPerTrigger": "5", "mode": "5"}, KNOWN, other).text("mode"), "5"
+        )
+        self.refused(
+            "maxOffsetsPerTrigger and mode are the same option",
+            lambda: Options("s", {"maxOffsetsPerTrigger": "5", "mode": "6"}, KNOWN, other),
+        )

@@ -1,0 +1,211 @@
+"""`hatwisted group lag`: how far groups are behind, once or again and again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import msgspec
+
+from hatwisted.cli.cluster import completion
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
+from hatwisted.cli.cluster.pauses import Pauses
+from hatwisted.cli.cluster.statusscreen import span_text
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.output import json_option, table_text
+from hatwisted.client.cluster import Cluster
+from hatwisted.client.driver import deferred
+from hatwisted.clientcore.admin import QueueProgress
+from hatwisted.clientcore.errors import ClientError
+from hatwisted.clientcore.survey import Survey
+from hatwisted.wire.topics import RETRY_PREFIX
+
+WATCH: Final = 2.0
+"""Seconds between two looks."""
+
+
+class TopicLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Of a group in a topic; per second since the look before, None at the first one.
+
+    - last_consumed: when the newest message that it has consumed was stored, seconds since 1970; None: unknown
+    - seconds_to_level: at this rate; None: never, or not known yet
+    """
+
+    topic: str
+    behind: int
+    last_consumed: float | None
+    consumed_per_second: float | None = None
+    stored_per_second: float | None = None
+    seconds_to_level: float | None = None
+
+
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Of a group. members: connected; None: it isn't behind, so they weren't asked for."""
+
+    group: str
+    behind: int
+    members: int | None
+    topics: list[TopicLag]
+
+
+Totals = dict[tuple[str, str], tuple[int, int]]
+"""By group and topic: offsets consumed, and ends, added up."""
+
+
+@click.command("lag")
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=completion.groups)
+@cluster_options
+@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C, with rates.")
+@click.option("--most", type=click.IntRange(0), metavar="COUNT", help="Exit code 1 if one is further behind.")
+@json_option
+def lag_command(names: tuple[str, ...], namesrv: str, watch: bool, most: int | None, as_json: bool) -> None:
+    """Show how many messages groups are behind, by topic: these groups, or all that are behind.
+
+    Exit codes: 0 done; 1 one is more than --most behind (with --watch: at the last look); 2 usage error, no
+    cluster, or no such group.
+    """
+
+    async def work(cluster: Cluster, interrupt: Interrupt) -> int:
+        looker = _Looker(cluster, names)
+        if watch:
+            found = await _watch(looker, Pauses(cluster.clock, interrupt), interrupt, as_json)
+        else:
+            found = await looker.next()
+            click.echo(_document(looker.at, found) if as_json else _table(found, rates=False))
+        beyond = most is not None and any(each.behind > most for each in found)
+        return EXIT_PROBLEMS if beyond else EXIT_OK
+
+    sys.exit(run(namesrv, work))
+
+
+class _Looker:
+    """Looks again and again.
+
+    - cluster: at which
+    - names: of the groups; none: all
+    """
+
+    def __init__(self, cluster: Cluster, names: Sequence[str]) -> None:
+        self._survey = Survey(cluster.session)
+        self._clock = cluster.clock
+        self._names = list(names)
+        self._before: Totals = {}
+        self.at = 0.0
+
+    async def next(self) -> list[GroupLag]:
+        """How they are now, those most behind first."""
+        found: list[GroupLag] = await deferred(self._look())
+        return found
+
+    async def _look(self) -> list[GroupLag]:
+        told = await self._survey.progress(self._names or await self._survey.group_names())
+        now, passed = self._clock.seconds(), self._clock.seconds() - self.at
+        before, self._before, self.at = self._before, {}, now
+        found = []
+        for name, queues in told.items():
+            if isinstance(queues, ClientError):
+                if self._names:
+                    raise queues
+                continue
+            topics = self._topics(name, queues, before, passed)
+            behind = sum(each.behind for each in topics)
+            if self._names or behind:
+                members = await self._survey.members(name) if behind else None
+                found.append(GroupLag(group=name, behind=behind, members=members, topics=topics))
+        return sorted(found, key=lambda each: (-each.behind, each.group))
+
+    def _topics(
+        self, group: str, queues: list[QueueProgress], before: Totals, passed: float
+    ) -> list[TopicLag]:
+        found = []
+        for topic in sorted({each.queue.topic for each in queues}):
+            own = [each for each in queues if each.queue.topic == topic]
+            behind = sum(max(0, each.lag) for each in own)
+            consumed, end = sum(each.consumed for each in own), sum(each.end for each in own)
+            self._before[group, topic] = consumed, end
+            if not behind and topic.startswith(RETRY_PREFIX):
+                continue
+            last = max(each.last_timestamp for each in own)
+            lag = TopicLag(topic=topic, behind=behind, last_consumed=last / 1000 if last > 0 else None)
+            if (group, topic) in before and passed > 0:
+                consumed_before, end_before = before[group, topic]
+                taken, stored = (consumed - consumed_before) / passed, (end - end_before) / passed
+                lag = msgspec.structs.replace(
+                    lag,
+                    consumed_per_second=taken,
+                    stored_per_second=stored,
+                    seconds_to_level=0.0
+                    if not behind
+                    else behind / gain
+                    if (gain := taken - stored) > 0
+                    else None,
+                )
+            found.append(lag)
+        return found
+
+
+async def _watch(looker: _Looker, pauses: Pauses, interrupt: Interrupt, as_json: bool) -> list[GroupLag]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    found = await looker.next()
+    if as_json or not console.is_terminal:
+        while not interrupt.requested:
+            click.echo(_document(looker.at, found) if as_json else _table(found, rates=True) + "\n")
+            await pauses.wait(WATCH)
+            found = await looker.next()
+        return found
+    with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
+        while not interrupt.requested:
+            when = datetime.fromtimestamp(looker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            live.update(Text.from_ansi(f"{when}\n{_table(found, rates=True)}"), refresh=True)
+            await pauses.wait(WATCH)
+            found = await looker.next()
+    return found
+
+
+def _document(at: float, found: list[GroupLag]) -> bytes:
+    return msgspec.json.encode({"at": at, "groups": found})
+
+
+def _table(found: list[GroupLag], *, rates: bool) -> str:
+    if not found:
+        return "no group is behind"
+    columns = ["group", "topic", "behind", "members", "consumed up to"]
+    if rates:
+        columns += ["consumed/s", "stored/s", "level in"]
+    rows = []
+    for group in found:
+        for each in group.topics:
+            row = [group.group, each.topic, f"{each.behind:,}", _or_dash(group.members), _moment(each)]
+            if rates:
+                row += [_rate(each.consumed_per_second), _rate(each.stored_per_second), _level(each)]
+            rows.append(row)
+    return table_text(columns, rows)
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _level(lag: TopicLag) -> str:
+    if not lag.behind:
+        return "level"
+    if lag.consumed_per_second is None:
+        return "-"
+    return "never" if lag.seconds_to_level is None else span_text(lag.seconds_to_level)
+
+
+def _moment(lag: TopicLag) -> str:
+    if lag.last_consumed is None:
+        return "-"
+    return datetime.fromtimestamp(lag.last_consumed, UTC).strftime("%m-%d %H:%M:%S")
