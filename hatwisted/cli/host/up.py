@@ -1,7 +1,8 @@
 """`hatwisted up`: name server, master and slave in one terminal, with their logs in one stream, for trying out.
 
-Three real processes as an operator would start them; Ctrl-C ends them in order, the slave first. A thread for each
-reads its output, so that none ever waits for another's.
+Three real processes as an operator would start them; Ctrl-C ends them in order, the slave first, and on their
+`leash` they don't outlive a command that is killed. A thread for each reads its output, so that none ever waits
+for another's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.cli.cluster.newslave import answers, free_port, is_free, twistd
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import HOST, Member, Ports, members
+from hatwisted.cli.host.leash import leashed
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.survey import Survey
 from hatwisted.wire.printable import printable
@@ -164,7 +166,7 @@ class Group:
 
     def _process(self, member: Member) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [twistd(), "-n", "--pidfile=", "--logfile=-", *member.words],
+            leashed(twistd(), "-n", "--pidfile=", "--logfile=-", *member.words),
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -55,6 +55,10 @@ class Upped:
         return done.stdout
 
 
+def children_of(group: Upped) -> list[str]:
+    return Path(f"/proc/{group.process.pid}/task/{group.process.pid}/children").read_text().split()
+
+
 @contextmanager
 def upped(folder: Path) -> Iterator[Upped]:
     found = Upped(folder)
@@ -84,9 +88,19 @@ def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None
 
 def test_one_that_ends_takes_the_others_along(tmp_path: Path) -> None:
     with upped(tmp_path) as group:
-        children = Path(f"/proc/{group.process.pid}/task/{group.process.pid}/children").read_text().split()
+        children = children_of(group)
         assert len(children) == 3
         os.kill(int(children[1]), signal.SIGKILL)
         assert group.process.wait(END_SECONDS) == 1
         assert "master has ended with -9; ending the others" in group.text()
         assert not any(Path("/proc", each).exists() for each in children)
+
+
+def test_none_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+    with upped(tmp_path) as group:
+        children = children_of(group)
+        assert len(children) == 3
+        group.process.kill()
+        group.process.wait(END_SECONDS)
+        wait_until(lambda: not any(Path("/proc", each).exists() for each in children), END_SECONDS, "all end")
+    assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
