@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,12 +26,11 @@ END_SECONDS = 90.0
 class Upped:
     """The running command and what it has said."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         self._path = folder / "up.out"
+        command = [sys.executable, "-m", "hatwisted", "up", *words]
         with self._path.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "hatwisted", "up"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
-            )
+            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT)
         wait_until(lambda: READY.search(self.text()), END_SECONDS, "it says ready")
         found = READY.search(self.text())
         assert found is not None
@@ -60,8 +60,8 @@ def children_of(group: Upped) -> list[str]:
 
 
 @contextmanager
-def upped(folder: Path) -> Iterator[Upped]:
-    found = Upped(folder)
+def upped(folder: Path, *words: str) -> Iterator[Upped]:
+    found = Upped(folder, *words)
     try:
         yield found
     finally:
@@ -97,7 +97,10 @@ def test_one_that_ends_takes_the_others_along(tmp_path: Path) -> None:
 
 
 def test_none_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
-    with upped(tmp_path) as group:
+    with upped(tmp_path, "--json") as group:
+        said = [json.loads(line) for line in group.text().splitlines()]
+        assert {each["from"] for each in said} == {"names", "master", "slave", "up"}
+        assert said[-1]["ready"]["names"] == group.names
         children = children_of(group)
         assert len(children) == 3
         group.process.kill()
