@@ -43,7 +43,7 @@ help:
 
 install: $(SERVER)
 
-$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.h)
+$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.pxi hatwisted/kernel/*.h)
 	@if ! test -x $(BIN)/python; then \
 	  test -n "$(PYTHON)" || { echo 'hatwisted needs Python 3.11 or later with its venv module, and none was found: install it (Debian, Ubuntu: apt install python3 python3-venv) or say where it is (make PYTHON=/path/to/python3)' >&2; exit 1; }; \
 	  echo "creating $(VENV) with $(PYTHON)"; \
