@@ -19,7 +19,7 @@ from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
-from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqoptions import NAME, broker_away, place, rocketmq_options
 from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
@@ -52,7 +52,7 @@ class RocketMQSource(MessageSink):
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
-        return QueueStreamReader(task, Limits.of(options, start))
+        return QueueStreamReader(task, Limits.of(options, start), broker_away(options))
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))
