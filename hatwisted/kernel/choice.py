@@ -13,7 +13,7 @@ from hatwisted.wire.remoting import TakeSends
 INTERFACE: Final = 5
 """Raised with every change of a compiled twin's interface, there and here."""
 
-NAMES: Final = ("_requests", "_admission", "_records", "_answers", "_dispatch", "_index")
+NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch", "_index")
 """The compiled modules."""
 
 
@@ -35,6 +35,7 @@ RunEncoder = pure.RunEncoder
 SendAnswers = pure.SendAnswers
 decode_batch = pure.decode_batch
 take_sends: TakeSends | None = pure.take_sends
+take_signed_sends: TakeSends | None = pure.take_signed_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 usual_records: pure.UsualRecords | None = pure.usual_records
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
@@ -44,6 +45,7 @@ if COMPILED and not TYPE_CHECKING:
     SendAnswers = _parts["_answers"].SendAnswers
     decode_batch = _parts["_records"].decode_batch
     take_sends = _parts["_requests"].take_sends
+    take_signed_sends = _parts["_signedsends"].take_signed_sends
     UsualPuts = _parts["_admission"].UsualPuts
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker

@@ -26,12 +26,17 @@ __all__ = [
     "UsualPuts",
     "decode_batch",
     "take_sends",
+    "take_signed_sends",
     "usual_records",
 ]
 
 take_sends = None
 """Takes the leading sends of a read: (data, position, commands, max_frame, max_header) -> position. The twin in
 Python is the receiver itself, which reads every frame."""
+
+take_signed_sends = None
+"""The same of signed ones, each with the bytes that its signature covers; in Python, they are put together when
+it is checked."""
 
 
 class UsualPutsTwin(Protocol):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred, succeed
+
 from hatwisted.broker.consumer.consumeroffset import Accepts, ConsumerOffsetTable
 from hatwisted.broker.consumer.progressbody import Progress
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
+from hatwisted.broker.node.tablewatch import TableWatch
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
+from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.setup import DRIFT
 from hatwisted.wire.registration import TopicTable
@@ -26,6 +30,10 @@ def _believe_all(_stale: StaleOffsets, *, complete: bool) -> None:
     return None
 
 
+def _saved_later(_watch: TableWatch) -> Deferred[None]:
+    return succeed(None)
+
+
 TABLE_BUGS: dict[str, Bug] = {
     "latest-by-clock": Bug(
         "a slave takes its master's topics if they are dated later than its own, each by its broker's clock",
@@ -34,6 +42,20 @@ TABLE_BUGS: dict[str, Bug] = {
         _replace_if_later,
         ("promote", "kill"),
         conf={"drift": DRIFT, "tables": True},
+    ),
+    "copy-unsaved": Bug(
+        "a slave says that it has a change of a table before it has written it to a file",
+        TableWatch,
+        "_saved",
+        _saved_later,
+        ("kill", "slowdisk"),
+        conf={
+            "tables": True,
+            "faults": (
+                Fault(at=4.0, kind="slowdisk", host="b", lasts=30.0, amount=0.5),
+                *(Fault(at=at, kind="kill", host="b", lasts=1.0) for at in (8.3, 13.1, 17.8, 22.6)),
+            ),
+        },
     ),
     "progress-overwritten": Bug(
         "progress that another broker tells of replaces one's own, whichever has come further",

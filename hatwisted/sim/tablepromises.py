@@ -1,7 +1,8 @@
 """What an operator was told is made, changed or deleted, topics and groups, and who must have it from then on.
 
-A master has it on its disk when it says so, and its linked slaves have it in memory unless the answer names them;
-a slave has it on its disk a while later, if the disk lets it. Whoever is promoted while it has a change keeps it.
+A master has it on its disk when it says so, and so have its linked slaves unless the answer names them. A slave
+that hears of it later has it in memory, and on its disk a while after that, if the disk lets it. Whoever is
+promoted while it has a change keeps it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
 
 SAVING = 15.0
-"""Seconds in which a slave brings a change to its disk: one that refused it is tried again every five."""
+"""Seconds in which a slave brings a change to its disk that nobody has confirmed for it: one that refused it is
+tried again every five."""
+
+ON_DISK = float("-inf")
+"""When a slave has got what was confirmed for it: it needs no time to bring it to its disk."""
 
 HEALTHY_DELAY = 0.01
 """Seconds of a blocking call, at most, on a disk that isn't slow."""
@@ -32,7 +37,8 @@ class Key(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What an operator knows. value: permission or retries; None: deleted; since: when each machine had it."""
+    """What an operator knows. value: permission or retries; None: deleted; since: when each machine had it, or
+    ON_DISK."""
 
     value: int | None
     since: dict[str, float]
@@ -56,7 +62,9 @@ class TablePromises:
         group = self._group
         now = group.clock.seconds()
         self.told[key] = Told(value, {group.master: now})
-        if slaves and self._shown(group.slave, key) != value:
+        if slaves and self._shown(group.slave, key) == value:
+            self.told[key].since[group.slave] = ON_DISK
+        elif slaves:
             told = f"{_words(key, value)}, for all slaves too, but {group.slave} has"
             self._violations.append(Violation("tables", f"{told} {self._shown(group.slave, key)}"))
         self.look()

@@ -26,6 +26,7 @@ from testbed.brokergroup import QUICK_SYNC, SMALL_STORE, BrokerGroup, info_of
 from testbed.processes import ServerDied, ServerProcess, wait_until
 from testbed.remotingclient import RemotingClient
 from testbed.storefiles import first_difference
+from tests.support.hastatus import links
 from tests.support.judgedproducer import JudgedProducer, Judges
 from tests.support.producer import QUEUES, TOPICS
 from tests.support.recordeddisks import RecordedDisks, begin_writeback
@@ -216,6 +217,8 @@ class PowerSeries:
         """A moment in the middle of the load, and the number of a disk that has broken before it."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
         broken_disk = None
+        if self.lives == 0:  # both logs are empty, and equal without a link
+            wait_until(lambda: links(self._group.master_port), RECOVERY_SECONDS, "the slave is linked")
         self._make_topics()
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
             for _ in range(self.random.randint(*WRITEBACKS)):

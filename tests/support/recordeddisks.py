@@ -22,6 +22,11 @@ MAKE_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_ini
 COMMAND_SECONDS = 60.0
 """For a mount, which may replay a journal, on a busy machine."""
 
+BUSY_SECONDS = 10.0
+"""For somebody who looks around the machine, and has something on the disk open."""
+RECORDER_SECONDS = 10.0
+"""For its end. A process with mounts of its own that began meanwhile keeps the disks mounted, there alone."""
+
 SYNC_FILE_RANGE_WRITE = 2
 
 
@@ -30,6 +35,20 @@ def run(*command: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(map(str, command))} failed: {(done.stdout + done.stderr).strip()}")
+
+
+def unmount(path: Path) -> None:
+    """With all that is dirty written: others may have it mounted still."""
+    with contextlib.suppress(OSError):  # the disk is broken
+        run("sync", "--file-system", path)
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return run("umount", path)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def begin_writeback(folder: Path) -> None:
@@ -74,7 +93,7 @@ class RecordedDisks:
             self._start_recorder(stack)
             for image, path in zip(self._images, self.paths, strict=True):
                 run("mount", "-o", "loop", self._served / image.name, path)
-                stack.callback(run, "umount", path)
+                stack.callback(unmount, path)
             self._recording = stack.pop_all()
         return self
 
@@ -83,7 +102,7 @@ class RecordedDisks:
         recorder = subprocess.Popen(
             [*dies_with_us(), *program, self._served, self._journal, *self._images], cwd=REPOSITORY
         )
-        stack.callback(recorder.wait, COMMAND_SECONDS)  # it ends with its file system
+        stack.callback(_end, recorder)
         try:
             until = time.monotonic() + COMMAND_SECONDS
             while not os.path.ismount(self._served):
@@ -93,7 +112,7 @@ class RecordedDisks:
         except BaseException:
             recorder.kill()
             raise
-        stack.callback(run, "umount", self._served)
+        stack.callback(unmount, self._served)
 
     def __exit__(self, *failure: object) -> None:
         self._recording.close()
@@ -119,6 +138,15 @@ class RecordedDisks:
         """
         targets = {number: self._images[number] for number in failing}
         return BlockJournal(self._journal, self._before).cut(position, targets, chance)
+
+
+def _end(recorder: subprocess.Popen[bytes]) -> None:
+    """It ends with its file system."""
+    try:
+        recorder.wait(RECORDER_SECONDS)
+    except subprocess.TimeoutExpired:
+        recorder.kill()
+        recorder.wait(COMMAND_SECONDS)
 
 
 def missing(folder: Path) -> str | None:

@@ -2,15 +2,18 @@
 
 A master that doesn't know the request (RocketMQ's, or an older one of ours) is asked for its tables every
 `slaveSyncInterval` alone, as without it.
+
+The versions of a request are what operators are told that this slave has, so they are of its files: a slave whose
+power fails a moment later comes back with them. One that can't write them doesn't ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
 from hatwisted.broker.node.followedmaster import FollowedMaster
 from hatwisted.broker.node.tablefollowers import HOLD, versions_of
@@ -56,23 +59,24 @@ class TableWatch:
         """Watch the broker at `master` ("host:port"), a master of ours; None: nobody."""
         self._asked.follow(master)
 
-    def _ask(self, master: str) -> Deferred[float]:
+    @inlineCallbacks
+    def _ask(self, master: str) -> Generator[Any, Any, float]:
         had = versions_of(self._tables)
+        if (yield self._saved()) is not None:
+            return RETRY
         asked_at = self._clock.seconds()
-        asking = self._client.ask(
-            master, RemotingCommand(RequestCode.WATCH_TABLES, ext=had), HOLD + ANSWER_SLACK
-        )
-        copying = asking.addCallback(lambda _: self._copy())
-        return copying.addCallbacks(
-            lambda _: self._pause_after(had, self._clock.seconds() - asked_at), _retry_after_failure
-        )
+        request = RemotingCommand(RequestCode.WATCH_TABLES, ext=had)
+        try:
+            yield self._client.ask(master, request, HOLD + ANSWER_SLACK)
+        except (CallFailed, Refused):
+            return RETRY
+        yield self._copy()
+        return self._pause_after(had, self._clock.seconds() - asked_at)
+
+    def _saved(self) -> Deferred[str | None]:
+        return self._tables.saved()
 
     def _pause_after(self, had: dict[str, str], elapsed: float) -> float:
         # The change that was announced couldn't be copied: asked again at once, the master would say the same.
         in_vain = elapsed < HOLD / 2 and versions_of(self._tables) == had
         return RETRY if in_vain else PAUSE
-
-
-def _retry_after_failure(failure: Failure) -> float:
-    failure.trap(CallFailed, Refused)
-    return RETRY

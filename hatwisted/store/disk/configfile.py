@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList, gatherResults, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
@@ -160,13 +160,20 @@ class ConfigFile:
 
 def written(files: Sequence[ConfigFile]) -> Deferred[str | None]:
     """Fires when these have the present state of their tables: with None, or with a remark about those that can't
-    be written, for whoever made a change. Never fails."""
+    be written, for whoever made a change. Fails only if it's cancelled."""
 
     def told(_: object) -> str | None:
         problems = "; ".join(f"{file.path}: {file.problem}" for file in files if file.problem)
         return f"done here, but not written to a file yet: {problems}" if problems else None
 
-    return gatherResults([file.flush() for file in files]).addCallback(told)
+    flushed = gatherResults([file.flush() for file in files], consumeErrors=True)
+    return flushed.addCallbacks(told, _only_failure)
+
+
+def _only_failure(failure: Failure) -> Failure:
+    """Of several that were cancelled together, instead of a FirstError with it."""
+    assert isinstance(failure.value, FirstError)
+    return failure.value.subFailure
 
 
 class ConfigFlusher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import msgspec
@@ -227,3 +228,68 @@ class MastersFileTests(SynchronousTestCase):
         answer = self.successResultOf(asked)
         self.assertEqual(answer.code, 0)
         self.assertIn("broker.conf", answer.remark or "")
+
+
+class SlavesFileTests(SynchronousTestCase):
+    """What was confirmed for a slave is in the slave's own file: its power may fail a moment later."""
+
+    def setUp(self) -> None:
+        self.nodes = MemoryNodes(self)
+        self.disk = SlowDisk()
+        self.nodes.start(MASTER)
+        self.slave = self.nodes.start(
+            SLAVE,
+            self.nodes.parts(SLAVE, make_worker=lambda name, threads: self.disk),
+            broker_role=BrokerRole.SLAVE,
+            broker_id=1,
+            ha_master_address=f"{MASTER}:10912",
+        )
+        self.addCleanup(self.disk.work)
+        self.nodes.pass_time(5)
+        self.config = self.nodes.folder / SLAVE / "config"
+
+    def ask(self, code: int, body: bytes = b"", **ext: object) -> Deferred[RemotingCommand]:
+        texts = {name: str(value) for name, value in ext.items()}
+        return self.nodes.client.call(ADDRESS, RemotingCommand(code, ext=texts, body=body), 15)
+
+    def test_B99a_an_operator_is_answered_once_the_change_is_in_the_slaves_file(self) -> None:
+        group = msgspec.json.encode({"groupName": "g"})
+        for code, body, ext, name in (
+            (UPDATE_TOPIC, b"", {"topic": "T", **TOPIC}, "topics.json"),
+            (UPDATE_GROUP, group, {}, "subscriptionGroup.json"),
+        ):
+            self.disk.waiting = []
+            before = (self.config / name).read_bytes()
+            asked = self.ask(code, body, **ext)
+            self.nodes.pass_time(1)
+            self.assertNoResult(asked)
+            self.assertEqual((self.config / name).read_bytes(), before)
+            self.disk.work()
+            self.nodes.pass_time(1)
+            answer = self.successResultOf(asked)
+            self.assertEqual((answer.code, answer.remark), (0, None))
+            self.assertNotEqual((self.config / name).read_bytes(), before)
+
+    def test_a_slave_that_cannot_write_its_file_is_named_in_the_answer(self) -> None:
+        blocks = [self.config / name for name in ("topics.json.tmp", "topics.json.bak.tmp")]
+        for block in blocks:
+            (block / "in the way").mkdir(parents=True)
+        asked = self.ask(UPDATE_TOPIC, topic="T", **TOPIC)
+        self.nodes.pass_time(COPY_WAIT + 1)
+        self.assertIn(SLAVE, self.successResultOf(asked).remark or "")
+        for block in blocks:
+            shutil.rmtree(block)
+        self.nodes.pass_time(30)
+        asked = self.ask(UPDATE_TOPIC, topic="U", **TOPIC)
+        self.nodes.pass_time(1)
+        self.assertIsNone(self.successResultOf(asked).remark)
+
+    def test_a_slave_stops_while_its_file_is_being_written(self) -> None:
+        self.disk.waiting = []
+        asked = self.ask(UPDATE_TOPIC, topic="T", **TOPIC)
+        self.nodes.pass_time(1)
+        stopping = self.slave.stopService()
+        self.disk.work()
+        self.nodes.result(stopping)
+        self.assertEqual(self.nodes.result(asked).code, 0)
+        self.assertEqual(self.flushLoggedErrors(), [])
