@@ -66,7 +66,7 @@ def browser() -> Iterator[Chromium]:
 
 def test_search_works_without_a_server(site: Path) -> None:
     assert BINARY is not None
-    # A browser of its own: from files the search can't read the excerpts that it would show, which is complained of.
+    # One of its own: from files the search can't read the excerpts that it would show, and complains.
     with Chromium(BINARY) as browser:
         browser.visit((site / "search.html").as_uri() + "?q=haAuditRate")
         results = "document.querySelectorAll('#search-results ul.search li').length"
