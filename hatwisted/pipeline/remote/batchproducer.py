@@ -230,8 +230,15 @@ class Producer:
             # As RocketMQ's producers do: where a topic may be created by its first message, this one says so.
             route, at_most = routes.route(AUTO_CREATE_TOPIC), sending.DEFAULT_QUEUES
         queues = [] if route is None else writable_queues(topic, route, at_most)
-        if route is None or not queues:
-            raise NoRoute(topic, "there's no queue to write to: create the topic, or see its permission")
+        if route is None:
+            raise NoRoute(
+                topic, "the name servers don't know it, and no broker makes it: create it (updateTopic)"
+            )
+        if not queues:
+            reason = (
+                "none of its queues may be written to: see its permission (updateTopicPerm), and its masters"
+            )
+            raise NoRoute(topic, reason)
         self._routes[topic], self._queues[topic] = route, queues
         return queues
 

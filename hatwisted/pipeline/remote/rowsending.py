@@ -15,7 +15,7 @@ import pyarrow as pa
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.clientcore.errors import BrokerGone, ClientError, NoRoute, Refused
+from hatwisted.clientcore.errors import BrokerGone, ClientError, Refused
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.remote.batchproducer import Producer, SendCounts
 from hatwisted.pipeline.remote.rowmessages import BadRow, RowMessages
@@ -75,7 +75,7 @@ def send_rows(
         except BadRow as error:
             raise BadRow(f"{error}{_stored(producer.counts)}") from None
         except ClientError as error:
-            raise WriteFailed(f"{error}: {_advice(error)}{_stored(producer.counts)}") from None
+            raise WriteFailed(f"{error}{_advice(error)}{_stored(producer.counts)}") from None
         return _counts(producer.counts)
 
 
@@ -104,13 +104,12 @@ def _counts(counts: SendCounts) -> TaskCounts:
 
 
 def _advice(error: ClientError) -> str:
+    """What next, unless the error says so itself."""
     if isinstance(error, Refused):
         if "AclException" in error.remark:
-            return "see the account (accessKey, or the credential file) and what it may do"
-        return _ADVICE.get(error.code, "see the broker's log")
-    if isinstance(error, NoRoute):
-        return "then start again"
-    return "is it running? Then start again" if isinstance(error, BrokerGone) else "see the broker's log"
+            return ": see the account (accessKey, or the credential file) and what it may do"
+        return f": {_ADVICE.get(error.code, 'see the log of the broker')}"
+    return ": is it running?" if isinstance(error, BrokerGone) else ""
 
 
 def _stored(counts: SendCounts) -> str:
