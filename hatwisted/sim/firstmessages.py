@@ -75,7 +75,7 @@ class FirstMessages:
     def _copied(self) -> bool:
         """Does the master wait for its slave? While some limits are tight it may not."""
         group = self._group
-        if not group.setup.sync_master or group.setup.tight or not group.linked():
+        if group.setup.tight or not group.linked():
             return False
-        followers = group.machines[group.master].service.parts.followers
-        return bool(followers.watching)
+        parts = group.machines[group.master].service.parts  # a restart may have changed its role
+        return bool(parts.role.sync_master and parts.followers.watching)
