@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.error import CannotListenError
-from twisted.logger import Logger
+from twisted.logger import Logger, globalLogPublisher
 from twisted.python import usage
 
 from hatwisted.assembly.orders import Orders
@@ -29,13 +29,14 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.protection import missing_protection, open_to_strangers
-from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
 from hatwisted.tap.signals import Signals
+from hatwisted.tap.startwatch import StartWatch
 from hatwisted.tap.supervisor import Supervisor, supervisor
 from hatwisted.wire.printable import printable
 
@@ -132,9 +133,11 @@ def make_service(
             watcher = supervisor(os.environ, parts.clock, time.monotonic_ns, os.getpid())
             rereading = Rereading(options, load, loaded.config, parts.orders, watcher)
             signals = Signals(reactor, rereading.again, parts.orders.hasten)
-            service = StartupService(
-                build(loaded.config, parts), terminal, signals, watcher, parts.steady_time
-            )
+            watch = None
+            if _is_slave(loaded.config) and not _log_is_shown(options):
+                watch = StartWatch(globalLogPublisher, reactor, terminal.tell, terminal.close)
+            node = build(loaded.config, parts)
+            service = StartupService(node, terminal, signals, watcher, parts.steady_time, watch)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.
             terminal.warn([*loaded.warnings, *open_because])
@@ -153,6 +156,10 @@ def _umask(options: ServerOptions) -> int:
     return PRIVATE if given is None else int(given)
 
 
+def _is_slave(config: BrokerConfig | NamesrvConfig) -> bool:
+    return isinstance(config, BrokerConfig) and config.broker_role is BrokerRole.SLAVE
+
+
 def _log_is_shown(options: ServerOptions) -> bool:
     """Does the log go where the operator looks? Then a warning is there already."""
     twistd = options.parent
@@ -168,6 +175,7 @@ class StartupService(MultiService):
     - signals: that it takes while it runs
     - watcher: who is told how it goes
     - time: runs as long as they do, and keeps their clock steady; None: there is none
+    - watch: has the terminal see what the first seconds bring; None: nothing more is to be seen there
     """
 
     def __init__(
@@ -177,9 +185,11 @@ class StartupService(MultiService):
         signals: Signals,
         watcher: Supervisor,
         time: IService | None,
+        watch: StartWatch | None = None,
     ) -> None:
         super().__init__()
         self._terminal = terminal
+        self._watch = watch
         self._signals = signals
         self._watcher = watcher
         if time is not None:
@@ -195,12 +205,18 @@ class StartupService(MultiService):
         with self._terminal.reported():
             super().startService()
         self._terminal.started()
+        if self._watch is None:
+            self._terminal.close()
+        else:
+            self._watch.start()
         self._signals.start()
         self._watcher.started()
 
     def stopService(self) -> Any:
         self._watcher.stopping()
         self._signals.stop()
+        if self._watch is not None:
+            self._watch.stop()
         return super().stopService()
 
 
@@ -277,17 +293,25 @@ class Terminal:
         self._warning = line
 
     def started(self) -> None:
-        """The server runs: say what there is to say, and let go of the terminal; idempotent."""
-        if self._descriptor is None:
-            return
-        if self._warning is not None:
-            log.warn("{line}", line=self._warning)
-            self._write(f"warning: {self._warning}")
-        os.close(self._descriptor)
-        self._descriptor = None
+        """The server runs: say what there is to say, once."""
+        warning, self._warning = self._warning, None
+        if warning is not None:
+            log.warn("{line}", line=warning)
+            self._write(f"warning: {warning}")
+
+    def tell(self, line: str) -> None:
+        """Show what the log has, too."""
+        self._write(printable(" ".join(line.split())))
+
+    def close(self) -> None:
+        """Let go of the terminal; idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _write(self, line: str) -> None:
-        assert self._descriptor is not None
+        if self._descriptor is None:
+            return
         with suppress(OSError):  # gone: the log has it
             os.write(self._descriptor, f"{self._program}: {line}\n".encode())
 

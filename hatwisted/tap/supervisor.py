@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import ILogObserver, LogEvent, Logger, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
+from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.printable import printable
 
 SHOWN: Final = frozenset(
@@ -77,8 +77,7 @@ class Supervisor:
         self._send = send
         self._watchdog = watchdog
         self._monotonic = monotonic
-        self._alive = LoopingCall(self._tell, "WATCHDOG=1")
-        self._alive.clock = clock
+        self._alive = PeriodicCall(clock, "signs of life", lambda: self._tell("WATCHDOG=1"))
         self._clock = clock
         self._starting: IDelayedCall | None = None
         self._serving = False
@@ -99,7 +98,7 @@ class Supervisor:
         self._serving = True
         if self._send is not None and self._watchdog is not None and not self._alive.running:
             # Half of the time: one sign may be late.
-            self._alive.start(self._watchdog / 2)
+            self._alive.start(self._watchdog / 2, now=True)
 
     def reloading(self) -> None:
         """The configuration is being read again; `ready` ends that."""
@@ -111,8 +110,7 @@ class Supervisor:
             self._starting.cancel()
         self._tell("STOPPING=1", "STATUS=stopping")
         self._serving = False
-        if self._alive.running:
-            self._alive.stop()
+        self._alive.stop()
         globalLogPublisher.removeObserver(self)
 
     def __call__(self, event: LogEvent) -> None:

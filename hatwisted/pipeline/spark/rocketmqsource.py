@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
@@ -19,13 +19,14 @@ from hatwisted.pipeline.spark.filters import is_given_filters
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
-from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqoptions import NAME, broker_away, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 
-class RocketMQSource(DataSource):
-    """`spark.read.format("rocketmq")` and `spark.readStream.format("rocketmq")`; options: docs/pipeline.md."""
+class RocketMQSource(MessageSink):
+    """The format `rocketmq`, to read from and to write to, in batches and streams; options: docs/pipeline.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +52,7 @@ class RocketMQSource(DataSource):
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
-        return QueueStreamReader(task, Limits.of(options, start))
+        return QueueStreamReader(task, Limits.of(options, start), broker_away(options))
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))
