@@ -61,7 +61,7 @@ class TlsLayer(TLSMemoryBIOProtocol):
         for begin in range(0, len(data), PIECE):
             self._socket.hold()
             try:
-                super().write(view[begin : begin + PIECE])  # type: ignore[arg-type]
+                super().write(view[begin : begin + PIECE])
             finally:
                 self._socket.release(now=begin == 0)
 
