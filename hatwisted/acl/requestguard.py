@@ -45,14 +45,16 @@ class RequestGuard(RefusingGuard):
         if accounts.trusts(host):
             drop_texts(requests)
             return ()
-        check = accounts.check_sender
         denials: list[Denial | None] = []
-        for index, request in enumerate(requests):
+        index = 0
+        while (index := accounts.let_in(requests, index)) < len(requests):
+            request = requests[index]
             try:
-                check(request, host)
+                accounts.check_sender(request, host)
             except (AccessDenied, FastjsonError) as error:
                 denials += [None] * (index - len(denials))
                 denials.append(self._denied(request, connection, error))
+            index += 1
         return denials and denials + [None] * (len(requests) - len(denials))
 
     def _denied(self, request: RemotingCommand, connection: RemotingConnection, error: Exception) -> Denial:

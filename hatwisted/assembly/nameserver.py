@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.options import entrance_options, port_options
+from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import behind_proxies, claim, interface_of
 from hatwisted.config.errors import SettingError
@@ -40,10 +41,18 @@ def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
     interface = interface_of(config.bind_address)
     claim(parts.listening, config.listen_port, interface)
     try:
-        return _on_claimed_port(config, parts, interface)
+        service = _on_claimed_port(config, parts, interface)
     except SettingError:
         parts.listening.release(config.listen_port, interface)
         raise
+
+    def reread(before: ServerConfig, now: ServerConfig) -> None:
+        assert isinstance(before, NamesrvConfig)
+        assert isinstance(now, NamesrvConfig)
+        service.reread(before, now)
+
+    parts.orders.on_reread(reread)
+    return service
 
 
 def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:

@@ -21,7 +21,7 @@ from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import merged, readable_queues
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import TopicRoute
+from hatwisted.wire.registration import ClusterInfo, TopicRoute
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_TOPICS
 
@@ -69,6 +69,14 @@ class Routes:
             if answer.code != ResponseCode.TOPIC_NOT_EXIST:
                 known.append(decoded_route(address, succeeded(address, answer, what)))
         return merged(known) if known else None
+
+    def broker_names(self) -> frozenset[str]:
+        """Of all groups of which a broker is alive. NoNameServer, or Refused if the account may not ask."""
+        found: set[str] = set()
+        for address, answer in self._ask_all(command(RequestCode.GET_BROKER_CLUSTER_INFO)):
+            listed = decoded(address, succeeded(address, answer, "the list of brokers"), ClusterInfo)
+            found.update(name for name, data in listed.broker_addr_table.items() if data.broker_addrs)
+        return frozenset(found)
 
     def _names(self, code: int, *, required: bool) -> frozenset[str]:
         found: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from hatwisted.clientcore.errors import UnreadableBody
@@ -39,24 +40,43 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
             return inflate(body)
         except NotInflated as error:
             raise UnreadableBody(f"the body is {error}") from None
-    module, name = {
-        layout.SYS_COMPRESSION_LZ4: ("lz4.frame", "LZ4"),
-        layout.SYS_COMPRESSION_ZSTD: ("zstandard", "Zstandard"),
-    }.get(kind, ("", f"compression type {kind >> 8}"))
-    try:
-        library = importlib.import_module(module)
-    except (ImportError, ValueError):
+    name, unpack = _UNPACKED.get(kind, ("", None))
+    if unpack is None:
         raise UnreadableBody(
-            f"the body is compressed with {name}; install {module or 'a later version'}"
-        ) from None
+            f"the body is compressed with compression type {kind >> 8}; install a later version"
+        )
     try:
-        return _unpack(library, body, kind)
+        return unpack(body)
+    except ImportError:
+        raise UnreadableBody(
+            f"the body is compressed with {name}: pip install 'hatwisted[compression]'"
+        ) from None
     except Exception as error:
         raise UnreadableBody(f"not a {name} body: {error}") from None
 
 
-def _unpack(library: Any, body: bytes, kind: int) -> bytes:
-    if kind == layout.SYS_COMPRESSION_LZ4:
-        return bytes(library.decompress(body))
-    # Frames written as a stream don't say their size: the limit has to be given.
-    return bytes(library.ZstdDecompressor().decompress(body, max_output_size=MAX_INFLATED))
+def _of_lz4(body: bytes) -> bytes:
+    library: Any = importlib.import_module("lz4.frame")
+    frame = library.LZ4FrameDecompressor()
+    plain: bytes = frame.decompress(body, max_length=MAX_INFLATED + 1)
+    if len(plain) > MAX_INFLATED:
+        raise ValueError(_TOO_MUCH)
+    if not frame.eof:
+        raise ValueError("it breaks off")
+    return plain
+
+
+def _of_zstandard(body: bytes) -> bytes:
+    library: Any = importlib.import_module("zstandard")
+    # A frame that says its size is given room for that, whatever the limit is.
+    if library.frame_content_size(body) > MAX_INFLATED:
+        raise ValueError(_TOO_MUCH)
+    plain: bytes = library.ZstdDecompressor().decompress(body, max_output_size=MAX_INFLATED)
+    return plain
+
+
+_TOO_MUCH: Final = f"more than {MAX_INFLATED} bytes when decompressed"
+_UNPACKED: Final[dict[int, tuple[str, Callable[[bytes], bytes]]]] = {
+    layout.SYS_COMPRESSION_LZ4: ("LZ4", _of_lz4),
+    layout.SYS_COMPRESSION_ZSTD: ("Zstandard", _of_zstandard),
+}

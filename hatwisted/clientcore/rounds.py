@@ -24,12 +24,17 @@ def pause_after(tried: int) -> float:
 
 
 class Rounds:
-    """retries: rounds after the first one, counted since the last progress."""
+    """Counted since the last progress.
 
-    def __init__(self, retries: int) -> None:
+    - retries: rounds after the first one
+    - patience: seconds for which rounds go on after those, while all that is wrong is that servers are away
+    """
+
+    def __init__(self, retries: int, patience: float = 0.0) -> None:
         self.failures: dict[str, ClientError] = {}
         """Of the round under way: who was asked without success, and why."""
         self._retries = retries
+        self._patience = self._left = patience
         self._over = 0
 
     def first_of(self, addresses: Iterable[str]) -> str | None:
@@ -43,17 +48,24 @@ class Rounds:
     def went_on(self) -> None:
         """Somebody could help."""
         self._over = 0
+        self._left = self._patience
         self.failures.clear()
 
     def pause(self) -> float | None:
         """This round is over: seconds to wait before the next one, which begins now; None if there's none, and
         `failures` says why."""
-        if self._over >= self._retries or self._hopeless:
+        if self._hopeless or (self._over >= self._retries and not self._wait_on()):
             return None
         pause = pause_after(self._over)
         self._over += 1
         self.failures.clear()
         return pause
+
+    def _wait_on(self) -> bool:
+        """Is there patience left for servers that are away?"""
+        away = bool(self.failures) and all(isinstance(each, BrokerGone) for each in self.failures.values())
+        self._left -= pause_after(self._over) if away else self._left
+        return away and self._left >= 0
 
     @property
     def _hopeless(self) -> bool:

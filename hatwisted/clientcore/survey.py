@@ -17,12 +17,14 @@ from hatwisted.clientcore.errors import BadAnswer, ClientError, Refused
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.tasks import Task, gather
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import MASTER_ID, BrokerData, ClusterInfo
 
 MOST_GROUPS: Final = 200
 """Consumer groups that are asked about: each costs two requests."""
 GROUPS_AT_ONCE: Final = 16
 SYSTEM_GROUPS: Final = (
+    TOOLS_GROUP,
     "CID_ONSAPI_",
     "CID_ONS-HTTP-PROXY",
     "CID_RMQ_SYS_",

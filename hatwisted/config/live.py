@@ -7,8 +7,8 @@ with all its keys and ignores values that it can't parse; here those are refused
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, get_args
+from collections.abc import Callable, Collection
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -21,6 +21,17 @@ T = TypeVar("T")
 
 REQUEST = "request"
 """Stands for the file's name in errors about what came over the wire."""
+
+
+class Reread(NamedTuple):
+    """Keys that a file read again has changed. taken: in effect; waiting: for a restart."""
+
+    taken: list[str]
+    waiting: list[str]
+
+    def __str__(self) -> str:
+        taken = f"in effect: {', '.join(self.taken)}" if self.taken else "nothing to take over"
+        return taken + (f"; after a restart: {', '.join(self.waiting)}" if self.waiting else "")
 
 
 class Derived(Generic[T]):
@@ -107,6 +118,26 @@ class LiveConfig(Generic[C]):
             self._changes.pop(key, None)
         if values:
             self._put(msgspec.structs.replace(self.config, **dict(values.values())))
+
+    def take_reread(
+        self, take_file: Callable[[], object], before: C, now: C, effective: Collection[str]
+    ) -> Reread:
+        """Take over what has changed in a file that was read again.
+
+        - take_file: has this know the file's new content, so that the next change by request keeps that
+        - before: what the last reading gave
+        - now: what this one gives
+        - effective: keys that take effect at once
+        """
+        changed = {
+            field.encode_name: field.name
+            for field in schema_fields(type(now))
+            if getattr(now, field.name) not in (getattr(before, field.name), getattr(self.config, field.name))
+        }
+        take_file()
+        taken = {key: name for key, name in changed.items() if key in effective}
+        self.adopt({key: (name, getattr(now, name)) for key, name in taken.items()})
+        return Reread(sorted(taken), sorted(set(changed) - set(taken)))
 
     def _put(self, config: C) -> None:
         self.config = config

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.changes import NAME_SERVER_CHANGES
 from hatwisted.acl.entrance import Entrance, EntranceOptions
+from hatwisted.config.changing import NAMESRV_EFFECTIVE
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.auditedroutes import audited_states
@@ -89,10 +90,13 @@ class NameServerService(Service):
         settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.on_change(settings_file.save)
         self._files = {settings_file: self.settings.decode}
+        self._fs = fs
+        self._config_file: ConfigFile | None = None
         if config.config_store_path is not None:
             file = ConfigFile(fs, config.config_store_path, worker, self.config.file_bytes)
-            self.config.on_change(lambda _: file.save())
+            self.config.on_update(file.save)
             self._files[file] = self.config.take_file
+            self._config_file = file
         saved = partial(written, tuple(self._files))
         NameServerProcessors(self.routes, self.settings, self.config, saved).register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
@@ -103,6 +107,16 @@ class NameServerService(Service):
         assert self._listening is not None, "not started"
         here = self._listening.getHost()
         return f"{here.host}:{here.port}"  # type: ignore[attr-defined]
+
+    def reread(self, before: NamesrvConfig, now: NamesrvConfig) -> None:
+        """The configuration has been read again. before: what the last reading gave; now: what this one gives."""
+        what = self.config.take_reread(self._take_edited_file, before, now, NAMESRV_EFFECTIVE)
+        self._log.info("configuration read again: {what}", event="config.reread", what=what)
+
+    def _take_edited_file(self) -> None:
+        file = self._config_file
+        if file is not None and self._fs.exists(file.path) and not file.unwritten:
+            self.config.take_edited_file(self._fs.read(file.path))
 
     def privilegedStartService(self) -> None:
         """Bind the port, so that a port in use is reported before the process leaves the foreground."""
@@ -119,7 +133,7 @@ class NameServerService(Service):
         if self._acl is not None:
             self._acl.start()
         self._scan.start(EXPIRY_SCAN_INTERVAL)
-        self._log.info("name server on {address}", address=self.address)
+        self._log.info("name server on {address}", event="namesrv.ready", address=self.address)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, close the connections, write the settings; fires when that is done. After a start that

@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from hatwisted.kernel import take_sends
+from hatwisted.kernel import take_sends, take_signed_sends
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.remoting.partialframes import PartialFrames
 from hatwisted.remoting.requestturns import RequestTurns
@@ -140,9 +140,8 @@ class RemotingConnection(Protocol):
     factory: ConnectionsOfPort
 
     def __init__(self, typed_sends: bool = True, signed_sends: bool = False) -> None:
-        self._receiver = RemotingReceiver(
-            typed_sends=typed_sends, signed_sends=signed_sends, take_sends=take_sends
-        )
+        take = take_signed_sends if signed_sends else take_sends
+        self._receiver = RemotingReceiver(typed_sends=typed_sends, signed_sends=signed_sends, take_sends=take)
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False

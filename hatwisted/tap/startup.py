@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.error import CannotListenError
-from twisted.logger import Logger
+from twisted.logger import Logger, globalLogPublisher
 from twisted.python import usage
 
 from hatwisted.assembly.orders import Orders
@@ -28,13 +29,15 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.protection import missing_protection, open_to_strangers
-from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
 from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
 from hatwisted.tap.signals import Signals
+from hatwisted.tap.startwatch import StartWatch
+from hatwisted.tap.supervisor import Supervisor, supervisor
 from hatwisted.wire.printable import printable
 
 log = Logger()
@@ -127,10 +130,14 @@ def make_service(
 
         with _placed(loaded.source):
             parts = real_parts(reactor, _umask(options))
-            signals = Signals(
-                reactor, Rereading(options, load, loaded.config, parts.orders).again, parts.orders.hasten
-            )
-            service = StartupService(build(loaded.config, parts), terminal, signals, parts.steady_time)
+            watcher = supervisor(os.environ, parts.clock, time.monotonic_ns, os.getpid())
+            rereading = Rereading(options, load, loaded.config, parts.orders, watcher)
+            signals = Signals(reactor, rereading.again, parts.orders.hasten)
+            watch = None
+            if _is_slave(loaded.config) and not _log_is_shown(options):
+                watch = StartWatch(globalLogPublisher, reactor, terminal.tell, terminal.close)
+            node = build(loaded.config, parts)
+            service = StartupService(node, terminal, signals, watcher, parts.steady_time, watch)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.
             terminal.warn([*loaded.warnings, *open_because])
@@ -149,6 +156,10 @@ def _umask(options: ServerOptions) -> int:
     return PRIVATE if given is None else int(given)
 
 
+def _is_slave(config: BrokerConfig | NamesrvConfig) -> bool:
+    return isinstance(config, BrokerConfig) and config.broker_role is BrokerRole.SLAVE
+
+
 def _log_is_shown(options: ServerOptions) -> bool:
     """Does the log go where the operator looks? Then a warning is there already."""
     twistd = options.parent
@@ -162,15 +173,25 @@ class StartupService(MultiService):
     - service: all of them
     - terminal: of the operator who starts it
     - signals: that it takes while it runs
+    - watcher: who is told how it goes
     - time: runs as long as they do, and keeps their clock steady; None: there is none
+    - watch: has the terminal see what the first seconds bring; None: nothing more is to be seen there
     """
 
     def __init__(
-        self, service: IService, terminal: Terminal, signals: Signals, time: IService | None
+        self,
+        service: IService,
+        terminal: Terminal,
+        signals: Signals,
+        watcher: Supervisor,
+        time: IService | None,
+        watch: StartWatch | None = None,
     ) -> None:
         super().__init__()
         self._terminal = terminal
+        self._watch = watch
         self._signals = signals
+        self._watcher = watcher
         if time is not None:
             time.setServiceParent(self)
         service.setServiceParent(self)
@@ -180,13 +201,22 @@ class StartupService(MultiService):
             super().privilegedStartService()
 
     def startService(self) -> None:
+        self._watcher.starting()
         with self._terminal.reported():
             super().startService()
         self._terminal.started()
+        if self._watch is None:
+            self._terminal.close()
+        else:
+            self._watch.start()
         self._signals.start()
+        self._watcher.started()
 
     def stopService(self) -> Any:
+        self._watcher.stopping()
         self._signals.stop()
+        if self._watch is not None:
+            self._watch.stop()
         return super().stopService()
 
 
@@ -197,6 +227,7 @@ class Rereading:
     - load: gives the configuration
     - config: what it gave at the start
     - orders: whom to tell
+    - watcher: is told when it begins and ends
     """
 
     def __init__(
@@ -205,14 +236,23 @@ class Rereading:
         load: Callable[[str | None, list[str], Mapping[str, str]], Loaded[C]],
         config: C,
         orders: Orders,
+        watcher: Supervisor,
     ) -> None:
         self._options = options
         self._load = load
         self._config = config
         self._orders = orders
+        self._watcher = watcher
 
     def again(self) -> None:
         """Once more. What can't be used changes nothing, and the log says why."""
+        self._watcher.reloading()
+        try:
+            self._again()
+        finally:
+            self._watcher.ready()
+
+    def _again(self) -> None:
         self._options.log_plan.reopen()
         try:
             loaded = self._load(self._options["conf"], self._options.overrides, os.environ)
@@ -253,17 +293,25 @@ class Terminal:
         self._warning = line
 
     def started(self) -> None:
-        """The server runs: say what there is to say, and let go of the terminal; idempotent."""
-        if self._descriptor is None:
-            return
-        if self._warning is not None:
-            log.warn("{line}", line=self._warning)
-            self._write(f"warning: {self._warning}")
-        os.close(self._descriptor)
-        self._descriptor = None
+        """The server runs: say what there is to say, once."""
+        warning, self._warning = self._warning, None
+        if warning is not None:
+            log.warn("{line}", line=warning)
+            self._write(f"warning: {warning}")
+
+    def tell(self, line: str) -> None:
+        """Show what the log has, too."""
+        self._write(printable(" ".join(line.split())))
+
+    def close(self) -> None:
+        """Let go of the terminal; idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _write(self, line: str) -> None:
-        assert self._descriptor is not None
+        if self._descriptor is None:
+            return
         with suppress(OSError):  # gone: the log has it
             os.write(self._descriptor, f"{self._program}: {line}\n".encode())
 

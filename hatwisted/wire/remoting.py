@@ -89,10 +89,12 @@ class SendCommand(RemotingCommand, gc=False):
 
 
 class SignedSendCommand(SendCommand, gc=False):
-    """The same where sends are signed. `encoded` is the header as it came, until the signature is checked."""
+    """The same where sends are signed. Until the signature is checked, `encoded` is the header as it came, and
+    `signed`, if it's known, what the signature covers."""
 
     header: SignedSendHeader | None = msgspec.field(name="extFields", default=None)
     encoded: bytes = msgspec.field(name="(encoded)", default=b"")
+    signed: bytes = msgspec.field(name="(signed)", default=b"")
 
     def with_texts(self) -> RemotingCommand:
         """The request with all of its fields, as they were written."""
@@ -224,7 +226,7 @@ class RemotingReceiver:
     - max_frame, max_header: bytes; a longer one is refused before it's held
     - typed_sends: give a valid version 2 send as SendCommand; saves a broker a dict and its parsing per message
     - signed_sends: and as SignedSendCommand, with all that a signature covers
-    - take_sends: a quicker way for the frames of such sends that lie at a position; takes what it can
+    - take_sends: a quicker way for the frames of such (or signed) sends that lie at a position; takes what it can
     """
 
     __slots__ = ("_decode_json", "_max_frame", "_max_header", "_needed", "_pieces", "_take_sends", "buffered")
@@ -240,7 +242,7 @@ class RemotingReceiver:
     ) -> None:
         plainly = _decode_send if typed_sends else _decode_json
         self._decode_json = _decode_signed_send if signed_sends else plainly
-        self._take_sends = take_sends if typed_sends and not signed_sends else None
+        self._take_sends = take_sends if typed_sends or signed_sends else None
         self._max_frame = max_frame
         self._max_header = max_header
         self._pieces: list[bytes] = []

@@ -26,17 +26,17 @@ _ABSENT: Final = _Absent(0)
 _UNSAID: Final = _Absent(NOT_SAID)
 
 
-class SignedSendHeader(SendHeader, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+class SignedSendHeader(SendHeader, frozen=True, gc=False, forbid_unknown_fields=True):
     """A send's header with who has sent it. A field that isn't known makes it undecodable: it is signed, too."""
 
-    access_key: str | None = msgspec.field(name=ACCESS_KEY, default=None)
-    security_token: str = msgspec.field(name=SECURITY_TOKEN, default="")
-    signature: str = msgspec.field(name=SIGNATURE, default="")
     # Whether these were there makes a difference to the signature.
     reconsume_times: Int32 = msgspec.field(name="j", default=_ABSENT)
     unit_mode: bool = msgspec.field(name="k", default=cast(bool, _ABSENT))
     max_reconsume_times: Int32 = msgspec.field(name="l", default=_UNSAID)
     batch: bool = msgspec.field(name="m", default=cast(bool, _ABSENT))
+    access_key: str | None = msgspec.field(name=ACCESS_KEY, default=None)
+    security_token: str = msgspec.field(name=SECURITY_TOKEN, default="")
+    signature: str = msgspec.field(name=SIGNATURE, default="")
 
     def signed_bytes(self, body: bytes) -> bytes:
         """What the signature covers: the values in the order of their names, and the body."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from hatwisted.kernel import pure
 from hatwisted.wire.batch import CorruptBatch, encode_batch
 from hatwisted.wire.record import encode_record, make_record
 from tests.fuzz.target import Target
-from tests.support.kerneltwins import PARTS, by_columns, compiled, received, told
+from tests.support.kerneltwins import PARTS, by_columns, compiled, received, received_signed, told
 
 BASE = 1 << 20
 FIELDS = {
@@ -26,12 +28,17 @@ FIELDS = {
     "h": "0",
     "i": 'A\x01"b\x02',
 }
+PROOF = {"AccessKey": "k", "SecurityToken": "t", "Signature": "s"}
 KERNEL = compiled() if PARTS else pure
 
 
 def sends(data: bytes) -> None:
     """What a connection reads."""
     assert received(data, KERNEL.take_sends) == received(data)
+
+
+def signed_sends(data: bytes) -> None:
+    assert received_signed(data, KERNEL.take_signed_sends) == received_signed(data)
 
 
 def batch(data: bytes) -> None:
@@ -57,8 +64,8 @@ def usual(data: bytes) -> None:
         assert told(found) == by_columns(data[: found.size], BASE, True)
 
 
-def some_sends() -> list[bytes]:
-    head = {"code": 310, "extFields": FIELDS, "flag": 0, "language": "JAVA", "opaque": 7}
+def some_sends(proof: Mapping[str, str] = MappingProxyType({})) -> list[bytes]:
+    head = {"code": 310, "extFields": FIELDS | proof, "flag": 0, "language": "JAVA", "opaque": 7}
     text = json.dumps(
         {**head, "serializeTypeCurrentRPC": "JSON", "version": 407}, separators=(",", ":")
     ).encode()
@@ -78,6 +85,7 @@ def some_records() -> list[bytes]:
 
 KERNELS = {
     "kernel-sends": Target(sends, (), some_sends),
+    "kernel-signed-sends": Target(signed_sends, (), lambda: some_sends(PROOF)),
     "kernel-batch": Target(
         batch, (CorruptBatch,), lambda: [encode_batch([(0, b"body", b"TAGS\x01t"), (1, b"", b"")])]
     ),

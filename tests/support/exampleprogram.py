@@ -16,7 +16,7 @@ CLIENT = (
     *("admin", "consumer", "delayed", "ordered", "producer", "transactional"),
     *("aio_consumer", "aio_producer", "aio_transactional"),
 )
-PIPELINE = ("landing", "sparksource")
+PIPELINE = ("landing", "sparksink", "sparksource")
 
 
 def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:

@@ -13,7 +13,13 @@ from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.queueruns import queue_entries, queue_rows
 from hatwisted.logcodec.scan import gather, walk
 from hatwisted.wire import layout
-from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver
+from hatwisted.wire.remoting import (
+    RemotingCommand,
+    RemotingProtocolError,
+    RemotingReceiver,
+    SignedSendCommand,
+)
+from hatwisted.wire.signing import signed_bytes
 
 PARTS: dict[str, ModuleType] = compiled_parts()
 NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
@@ -21,14 +27,16 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, admission, records, answers, dispatch = (PARTS[name] for name in NAMES)
+    requests, signed, admission, records, answers, dispatch, index = (PARTS[name] for name in NAMES)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
         take_sends=requests.take_sends,
+        take_signed_sends=signed.take_signed_sends,
         UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
         usual_records=dispatch.usual_records,
+        ItemLinker=index.ItemLinker,
     )
 
 
@@ -44,6 +52,21 @@ def received(data: bytes, take: Any = None) -> tuple[list[RemotingCommand], int]
         return receiver.receive(data), receiver.buffered
     except RemotingProtocolError as error:
         return str(error)
+
+
+def received_signed(data: bytes, take: Any = None) -> tuple[list[RemotingCommand], int] | str:
+    """The same where sends are signed. What the quicker way says that signatures cover is compared with what the
+    requests' texts say, and then forgotten."""
+    receiver = RemotingReceiver(signed_sends=True, take_sends=take)
+    try:
+        commands = receiver.receive(data)
+    except RemotingProtocolError as error:
+        return str(error)
+    for command in commands:
+        if isinstance(command, SignedSendCommand) and command.signed:
+            assert command.signed == signed_bytes(command.with_texts().ext, command.body)
+            command.signed = b""
+    return commands, receiver.buffered
 
 
 def by_columns(data: bytes, base: int, keys: bool) -> tuple[Any, ...]:

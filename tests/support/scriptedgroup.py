@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
+from hatwisted.logcodec.recordhead import read_head
 from hatwisted.wire import fastjson
+from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_record
@@ -147,6 +149,7 @@ class ScriptedBroker(ScriptedServer):
         self.slave = slave
         self.most = most
         self.suggested = 0
+        self.shows_entries = True
         super().__init__(tls)
 
     def pulls(self) -> list[int]:
@@ -165,7 +168,22 @@ class ScriptedBroker(ScriptedServer):
                 return response(request, 0, offset=self.high)
             case RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
                 return response(request, 0, offset=self._offset_at(int(request.ext["timestamp"])))
+            case RequestCode.QUERY_CONSUME_QUEUE if self.shows_entries:
+                return self._entries(request, int(request.ext["index"]), int(request.ext["count"]))
         return response(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+
+    def _entries(self, request: RemotingCommand, index: int, count: int) -> RemotingCommand:
+        wanted = [self.messages[each] for each in range(index, index + count) if each in self.messages]
+        heads = [read_head(each) for each in wanted]
+        entries = [
+            {"eval": False, "physicOffset": head.physical_offset, "physicSize": head.size, "tagsCode": 0}
+            for head in heads
+            if head is not None
+        ]
+        if not entries:
+            return response(request, 0, f"Index {index} of 0@{TOPIC} is not exist!")
+        found = {"maxQueueIndex": self.high, "minQueueIndex": self.low, "queueData": entries}
+        return response(request, 0, body=fastjson.dumps_compact(found))
 
     def _pull(self, request: RemotingCommand, offset: int, count: int) -> RemotingCommand:
         moved, following = ResponseCode.PULL_OFFSET_MOVED, offset
@@ -211,13 +229,31 @@ class ScriptedBroker(ScriptedServer):
         return min(max(time - FIRST_TIME, self.low), max(self.high - 1, self.low))
 
 
+class Taker(ScriptedServer):
+    """A master that stores what it's sent: `stored` has the bodies of each queue."""
+
+    def __init__(self) -> None:
+        self.stored: dict[int, list[bytes]] = {}
+        super().__init__()
+
+    def answer(self, request: RemotingCommand) -> RemotingCommand:
+        batch = request.code == RequestCode.SEND_BATCH_MESSAGE
+        bodies = [body for _, body, _ in decode_batch(request.body)] if batch else [request.body]
+        queue = self.stored.setdefault(int(request.ext["e"]), [])
+        queue += bodies
+        return response(request, 0, msgId="x", queueId=request.ext["e"], queueOffset=len(queue) - len(bodies))
+
+
 class ScriptedNameServer(ScriptedServer):
-    """Knows one topic with the given brokers (id -> address), or answers that it doesn't."""
+    """Knows one topic with the given brokers (id -> address), or answers that it doesn't. others: further groups
+    that have it, by name.
+    """
 
     def __init__(self, brokers: dict[int, str] | None = None, topics: Iterable[str] = (TOPIC,)) -> None:
         self.brokers = brokers
         self.topics = list(topics)
         self.queues = 1
+        self.others: dict[str, dict[int, str]] = {}
         super().__init__()
 
     def answer(self, request: RemotingCommand) -> RemotingCommand:
@@ -226,20 +262,28 @@ class ScriptedNameServer(ScriptedServer):
                 if self.brokers is None or request.ext["topic"] not in self.topics:
                     return response(request, ResponseCode.TOPIC_NOT_EXIST, "No topic route info")
                 return response(request, 0, body=self._route())
+            case RequestCode.GET_BROKER_CLUSTER_INFO:
+                table = {group["brokerName"]: group for group in self._groups()}
+                return response(request, 0, body=fastjson.dumps_compact({"brokerAddrTable": table}))
             case RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
                 return response(request, 0, body=fastjson.dumps_compact({"topicList": self.topics}))
             case RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
                 return response(request, 0, body=fastjson.dumps_compact({"topicList": [BROKER, "C"]}))
         return response(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
 
+    def _groups(self) -> list[dict[str, object]]:
+        known = ({} if self.brokers is None else {BROKER: self.brokers}) | self.others
+        return [
+            {
+                "brokerAddrs": {str(number): address for number, address in brokers.items()},
+                "brokerName": name,
+                "cluster": "C",
+            }
+            for name, brokers in known.items()
+        ]
+
     def _route(self) -> bytes:
-        assert self.brokers is not None
-        addresses = {str(number): address for number, address in self.brokers.items()}
-        queues = {
-            "brokerName": BROKER,
-            "perm": 6,
-            "readQueueNums": self.queues,
-            "writeQueueNums": self.queues,
-        }
-        group = {"brokerAddrs": addresses, "brokerName": BROKER, "cluster": "C"}
-        return fastjson.dumps_compact({"brokerDatas": [group], "queueDatas": [queues | {"topicSysFlag": 0}]})
+        groups = self._groups()
+        each = {"perm": 6, "readQueueNums": self.queues, "writeQueueNums": self.queues, "topicSysFlag": 0}
+        queues = [each | {"brokerName": group["brokerName"]} for group in groups]
+        return fastjson.dumps_compact({"brokerDatas": groups, "queueDatas": queues})

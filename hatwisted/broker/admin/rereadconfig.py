@@ -12,7 +12,6 @@ from twisted.logger import Logger
 
 from hatwisted.config.changing import EFFECTIVE
 from hatwisted.config.live import LiveConfig
-from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig
 
 _log = Logger()
@@ -31,18 +30,5 @@ def take_reread(
     - before: what the last reading gave
     - now: what this one gives
     """
-    changed = {
-        field.encode_name: field.name
-        for field in schema_fields(BrokerConfig)
-        if getattr(now, field.name) not in (getattr(before, field.name), getattr(live.config, field.name))
-    }
-    take_file()
-    taken = {key: name for key, name in changed.items() if key in EFFECTIVE}
-    live.adopt({key: (name, getattr(now, name)) for key, name in taken.items()})
-    waiting = sorted(set(changed) - set(taken))
-    _log.info(
-        "configuration read again: {taken}{waiting}",
-        event="config.reread",
-        taken=f"in effect: {', '.join(sorted(taken))}" if taken else "nothing to take over",
-        waiting=f"; after a restart: {', '.join(waiting)}" if waiting else "",
-    )
+    reread = live.take_reread(take_file, before, now, EFFECTIVE)
+    _log.info("configuration read again: {what}", event="config.reread", what=reread)

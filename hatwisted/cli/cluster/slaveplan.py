@@ -180,11 +180,16 @@ Wants=network-online.target
 After=network-online.target
 
 [Service]
+Type=notify
 ExecStart={start}
+ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory={folder}
 Restart=on-failure
 RestartSec=5
-TimeoutStopSec=60
+RestartPreventExitStatus=1
+TimeoutStartSec=300
+TimeoutStopSec=120
+WatchdogSec=60
 LimitNOFILE=65536
 UMask=0077
 NoNewPrivileges=yes

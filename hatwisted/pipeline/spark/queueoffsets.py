@@ -2,8 +2,8 @@
 
     {"Orders": {"broker-a": {"0": 1500, "1": 1498}, "broker-b": {"0": 3}}}
 
-The same JSON is a stream's checkpoint and an option's value; an option may say "earliest" or "latest" for a
-number. Keys are sorted, since Spark compares offsets as text.
+The same JSON is a stream's checkpoint (with more beside it, see `queueplaces`) and an option's value; an option
+may say "earliest" or "latest" for a number. Keys are sorted, since Spark compares offsets as text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from hatwisted.wire.messagequeue import MessageQueue
 TASK_MESSAGES: Final = 20_000
 """Messages that are worth a task: shorter queues share one. A task costs some 20 ms."""
 
+OTHER: Final = ":"
+"""What begins so isn't a topic's name, and whatever it has isn't offsets: so a stream's place can be an option's
+value."""
+
 Offsets = dict[MessageQueue, int]
 
 
-def offsets_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
+def offsets_json(offsets: Mapping[MessageQueue, Any]) -> dict[str, Any]:
     """By topic, broker and queue."""
     found: dict[str, Any] = {}
     for queue in sorted(offsets, key=queue_order):
@@ -31,17 +35,21 @@ def offsets_json(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
     return found
 
 
-def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound]:
-    """The reverse; ValueError if it can't be offsets."""
-    found: dict[MessageQueue, int | OffsetBound] = {}
+def by_queue(tree: Mapping[str, Any]) -> Iterator[tuple[MessageQueue, Any]]:
+    """The reverse; ValueError if it has another shape."""
     for topic, brokers in tree.items():
+        if topic.startswith(OTHER):
+            continue
         for broker, queues in _mapping(brokers).items():
             for number, value in _mapping(queues).items():
                 if not number.isdecimal():
                     raise ValueError(f"queue {number!r} of topic {topic} isn't a number")
-                queue = MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
-                found[queue] = _offset(value)
-    return found
+                yield MessageQueue(topic=topic, broker_name=broker, queue_id=int(number)), value
+
+
+def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound]:
+    """Offsets as an option has them; ValueError if it can't be offsets."""
+    return {queue: _offset(value) for queue, value in by_queue(tree)}
 
 
 def stored_offsets(tree: Mapping[str, Any]) -> Offsets:

@@ -18,8 +18,9 @@ from hatwisted.clientcore.errors import BadSetting
 from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.positions import Bounds
-from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
+from hatwisted.pipeline.remote.queuepull import PullOptions, QueueRange, queue_name
 from hatwisted.pipeline.spark.filters import FilterPushdown, conditions, span, time_span
+from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_rows, kafka_wire_schema, needed_for
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
@@ -33,14 +34,16 @@ on them leaves this much more of a queue's range."""
 
 @dataclass(frozen=True, slots=True)
 class QueuePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads. patience: seconds beyond the retries for which it waits for brokers that are away."""
 
     ranges: tuple[QueueRange, ...]
+    patience: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What every task of a read needs to know. lossy: deleted messages are no error."""
+    """What every task of a read needs to know. lossy: deleted messages are no error; kafka: as which rows they are
+    given, if not as they are."""
 
     settings: ClusterSettings
     choice: TopicChoice
@@ -48,6 +51,7 @@ class ReadTask:
     where: tuple[Condition, ...]
     min_partitions: int | None
     lossy: bool
+    kafka: pa.Schema | None = None
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one task."""
@@ -55,26 +59,29 @@ class ReadTask:
             return  # Spark's stand-in for a plan of no partitions
         with ClusterReader(self.settings) as cluster:
             for wanted in partition.ranges:
-                batches = cluster.read(
-                    wanted, self.schema.names, where=self.where, fail_on_loss=not self.lossy
-                )
-                for batch in batches:
-                    yield shaped(batch, self.schema)
+                how = PullOptions(fail_on_loss=not self.lossy, patience=partition.patience)
+                for batch in cluster.read(wanted, self.schema.names, where=self.where, how=how):
+                    if self.kafka is None:
+                        yield shaped(batch, self.schema)
+                    else:
+                        yield kafka_rows(batch, self.kafka)
 
-    def tasks(self, ranges: Iterable[QueueRange]) -> list[InputPartition]:
-        """The ranges as partitions."""
-        return [QueuePartition(group) for group in packed(ranges, self.min_partitions)]
+    def tasks(self, ranges: Iterable[QueueRange], patience: float = 0.0) -> list[InputPartition]:
+        """The ranges as partitions; patience: as QueuePartition has it."""
+        return [QueuePartition(group, patience) for group in packed(ranges, self.min_partitions)]
 
     @classmethod
     def of(cls, options: Options, schema: StructType) -> ReadTask:
         """From the options and the columns wanted."""
+        kafka = kafka_wire_schema(schema) if is_kafka(options) else None
         return cls(
             settings=cluster_settings(options),
             choice=TopicChoice.of(options),
-            schema=wire_schema(schema),
+            schema=wire_schema(schema) if kafka is None else needed_for(kafka.names),
             where=conditions(options),
             min_partitions=options.integer("minPartitions", least=1),
             lossy=not options.flag("failOnDataLoss", True),
+            kafka=kafka,
         )
 
 
@@ -101,19 +108,13 @@ class QueueReader(DataSourceReader):
             bounds = cluster.bounds(queues)
             begins = resolve(cluster, queues, bounds, self._start, OffsetBound.EARLIEST)
             ends = resolve(cluster, queues, bounds, self._end, OffsetBound.LATEST)
-            self._check_ends(ends, bounds)
+            check_within(begins, bounds, "startingOffsets")
+            check_within(ends, bounds, "endingOffsets")
             begins, ends = narrowed(cluster, queues, bounds, begins, ends, task.where)
         return task.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read_task.rows(partition)
-
-    def _check_ends(self, ends: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> None:
-        for queue, end in ends.items():
-            if end > bounds[queue].high and bounds[queue].by_master:
-                raise BadSetting(
-                    f"endingOffsets: {queue_name(queue)} ends at {bounds[queue].high}, before {end}"
-                )
 
 
 class PushingQueueReader(FilterPushdown, QueueReader):
@@ -134,6 +135,21 @@ def check_places(queues: Queues, place: Start, option: str) -> None:
         for queue in parse_offsets(place).keys() - queues.keys():
             raise BadSetting(
                 f"{option}: {queue_name(queue)} is none of the {len(queues)} queues that are read"
+            )
+
+
+def check_within(offsets: Offsets, bounds: Mapping[MessageQueue, Bounds], option: str) -> None:
+    """Raises BadSetting for an offset after its queue's end, as far as a master knows it.
+
+    - offsets: as given
+    - bounds: what the queues hold
+    - option: its name, for the error
+    """
+    for queue, offset in offsets.items():
+        if offset > bounds[queue].high and bounds[queue].by_master:
+            raise BadSetting(
+                f"{option}: {queue_name(queue)} ends at {bounds[queue].high}, before {offset}: "
+                "give an offset up to its end, or latest"
             )
 
 

@@ -26,18 +26,27 @@ from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
-_CLUSTER_OPTIONS: Final = (
+CLUSTER_OPTIONS: Final = (
     *("namesrvAddr", "readFrom", "group", "retries", "connectTimeoutMs", "answerTimeoutMs"),
     *("accessKey", "secretKey", "securityToken", "tls"),
     *_TLS_OPTIONS,
 )
+"""Where the cluster is and who asks: of reads and writes."""
 OPTIONS: Final = (
-    *_CLUSTER_OPTIONS,
+    *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
-    *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger"),
+    *("schema", "includeHeaders"),
+    *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
 )
-_OTHER_NAMES: Final = {"maxOffsetsPerTrigger": "maxRecordsPerTrigger"}
+BROKER_AWAY: Final = 300.0
+"""Seconds for which a stream goes on without a group of brokers: as long as a machine takes to be replaced by
+one that has its disk. Longer, and nobody may have noticed."""
+_OTHER_NAMES: Final = {
+    "maxOffsetsPerTrigger": "maxRecordsPerTrigger",
+    "subscribe": "topics",
+    "subscribePattern": "topicsPattern",
+}
 """As Spark's source for Kafka calls it."""
 
 
@@ -51,6 +60,10 @@ class TopicChoice:
     def queues(self, cluster: ClusterReader) -> Queues:
         """Their queues now."""
         return cluster.queues(self.topics, self.pattern)
+
+    def queues_now(self, cluster: ClusterReader) -> tuple[Queues, frozenset[str]]:
+        """What one question finds of them, and the named topics that nobody knows."""
+        return cluster.queues_now(self.topics, self.pattern)
 
     @classmethod
     def of(cls, options: Options) -> TopicChoice:
@@ -82,6 +95,11 @@ def cluster_settings(options: Options) -> ClusterSettings:
         credentials=_credentials(options),
         tls=_tls(options),
     )
+
+
+def broker_away(options: Options) -> float:
+    """Seconds for which a group of brokers may be away from a stream."""
+    return _seconds(options, "brokerAwayMs", BROKER_AWAY)
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:

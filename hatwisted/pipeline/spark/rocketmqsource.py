@@ -11,28 +11,33 @@ from __future__ import annotations
 
 from typing import cast
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.filters import is_given_filters
+from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_schema
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
-from hatwisted.pipeline.spark.rocketmqoptions import NAME, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqoptions import NAME, broker_away, place, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 
 
-class RocketMQSource(DataSource):
-    """`spark.read.format("rocketmq")` and `spark.readStream.format("rocketmq")`; options: docs/pipeline.md."""
+class RocketMQSource(MessageSink):
+    """The format `rocketmq`, to read from and to write to, in batches and streams; options: docs/pipeline.md."""
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        columns = self._options().items("columns")
+        options = self._options()
+        if is_kafka(options):
+            return kafka_schema(options)
+        columns = options.items("columns")
         return spark_schema(check_columns(columns) if columns else None)
 
     def reader(self, schema: StructType) -> QueueReader:
@@ -51,7 +56,7 @@ class RocketMQSource(DataSource):
         if options.text("endingOffsets") is not None:
             raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
-        return QueueStreamReader(task, Limits.of(options, start))
+        return QueueStreamReader(task, Limits.of(options, start), broker_away(options))
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.brokergroup import OURS, BrokerGroup
 from tests.support.exampleprogram import lines_of
 from tests.support.golden import SLAVE
 
@@ -22,6 +23,13 @@ def test_a_log_is_landed_and_audited(store: str, tmp_path: Path) -> None:
     assert landed == "landed: 246 rows"
     assert verdict == "audit: 2 copies are identical from 0 to 111713"
     assert "TopicB: 153 messages, 70038 bytes" in topics
+
+
+def test_a_stream_is_written_repeated_and_read_once(java: None, tmp_path: Path) -> None:
+    with BrokerGroup(tmp_path / "cluster", namesrv_kind=OURS) as group:
+        group.start()
+        shown = lines_of("sparksink", tmp_path, f"127.0.0.1:{group.namesrv_port}")
+    assert shown[-1] == "200 messages, 100 rows"
 
 
 def test_the_source_tells_topics_and_the_biggest_messages(store: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ accounts:
   defaultGroupPerm: DENY
   topicPerms:
   - Orders=PUB|SUB
+  - Written=PUB|SUB
   groupPerms:
   - TOOLS_CONSUMER=SUB
 """
@@ -147,6 +148,21 @@ def test_who_has_no_account_or_another_authority_reads_nothing(
         with pytest.raises(Exception, match=told) as failed:
             spark.read.format("rocketmq").options(**{**reach, **changes}, topics="Orders").load().count()
         assert "secret-of" not in str(failed.value)
+
+
+def test_a_session_writes_with_an_account_over_tls(
+    spark: SparkSession, reach: dict[str, str], orders: list[str]
+) -> None:
+    """Where the account may: Orders stays as it was for the tests that follow."""
+    spark.dataSource.register(RocketMQSource)
+    signed = {**reach, "accessKey": READER, "secretKey": SECRETS[READER]}
+    rows = spark.range(3).selectExpr("cast(id as string) as value")
+    rows.write.format("rocketmq").options(**signed, topic="Written").mode("append").save()
+    written = spark.read.format("rocketmq").options(**signed, topics="Written").load()
+    assert {bytes(row.body) for row in written.collect()} == {b"0", b"1", b"2"}
+    with pytest.raises(Exception, match=r"topic Forbidden.*(see the account|give the topic)") as failed:
+        rows.write.format("rocketmq").options(**signed, topic="Forbidden").mode("append").save()
+    assert "secret-of" not in str(failed.value)
 
 
 def test_the_command_lands_with_a_file_of_credentials(

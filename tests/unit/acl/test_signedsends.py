@@ -12,9 +12,16 @@ from hatwisted.acl.accounts import AccessDenied, Accounts, access_key_of, drop_t
 from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, SignedSendCommand, encode_command
+from hatwisted.wire.remoting import (
+    RemotingCommand,
+    RemotingReceiver,
+    SignedSendCommand,
+    TakeSends,
+    encode_command,
+)
 from hatwisted.wire.requestheader import parse_send_v2
 from hatwisted.wire.signing import ACCESS_KEY, SIGNATURE, signed_bytes
+from tests.support.kerneltwins import twins
 from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER
 
 STRANGER = "10.9.9.9"
@@ -39,8 +46,8 @@ class SignedSendsCase(SynchronousTestCase):
             account.sign(command)
         return command
 
-    def received(self, frame: bytes, *, fast: bool = True) -> RemotingCommand:
-        (command,) = RemotingReceiver(signed_sends=fast).receive(frame)
+    def received(self, frame: bytes, *, fast: bool = True, take: TakeSends | None = None) -> RemotingCommand:
+        (command,) = RemotingReceiver(signed_sends=fast, take_sends=take).receive(frame)
         return command
 
     def refusal(self, command: RemotingCommand, host: str = STRANGER) -> str | None:
@@ -53,8 +60,13 @@ class SignedSendsCase(SynchronousTestCase):
     def both(self, frame: bytes, host: str = STRANGER) -> str | None:
         """What both ways say of a request."""
         plain = self.refusal(self.received(frame, fast=False), host)
-        for _ in range(2):  # the second time its wish may be known
-            self.assertEqual(self.refusal(self.received(frame), host), plain)
+        for twin in twins():
+            for _ in range(2):  # the second time its wish may be known
+                command = self.received(frame, take=twin.take_signed_sends)
+                self.assertEqual(self.refusal(command, host), plain)
+            if plain is not None:
+                command = self.received(frame, take=twin.take_signed_sends)
+                self.assertEqual(self.accounts.let_in([command], 0), 0)
         return plain
 
 
@@ -101,6 +113,24 @@ class AgreementTests(SignedSendsCase):
     def test_who_may_send_is_let_in(self) -> None:
         for code in (310, 320):
             self.assertIsNone(self.both(encode_command(self.command(code=code))))
+
+    def test_who_has_sent_there_before_is_only_asked_for_the_signature(self) -> None:
+        frame = encode_command(self.command(i="TAGS\x01t"))
+        forged = frame.replace(BODY, BODY.upper())
+        elsewhere = encode_command(self.command(b="topicC"))
+        for twin in twins():
+            self.accounts = Accounts({"plain_acl.yml": parse_acl_file(SAMPLE)})
+            receiver = RemotingReceiver(signed_sends=True, take_sends=twin.take_signed_sends)
+            requests = receiver.receive(3 * frame + forged + frame + elsewhere + frame)
+            self.assertEqual(self.accounts.let_in(requests, 0), 0)
+            self.accounts.check(requests[0], STRANGER)
+            self.assertEqual([self.accounts.let_in(requests, first) for first in (1, 4, 6)], [3, 5, 7])
+            for index in (3, 5):
+                self.assertRaises(AccessDenied, self.accounts.check, requests[index], STRANGER)
+            for index in (0, 1, 2, 4, 6):
+                request = requests[index]
+                assert isinstance(request, SignedSendCommand)
+                self.assertEqual((request.encoded, request.signed), (b"", b""))
 
     def test_texts_of_other_clients(self) -> None:
         for changes in (

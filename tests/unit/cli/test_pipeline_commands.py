@@ -21,6 +21,11 @@ from tests.support.clistores import run_pipeline
 from tests.support.golden import GOLDEN
 
 
+def setUpModule() -> None:
+    """On a machine where it has never run matplotlib starts a program that lists fonts, which no unit test may."""
+    importlib.import_module("matplotlib.font_manager")
+
+
 class TestPipelineCommands(SynchronousTestCase):
     def test_without_the_extra_one_line_says_how_to_get_it(self):
         # Its library can be loaded once in a process.

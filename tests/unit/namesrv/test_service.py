@@ -4,7 +4,9 @@ import json
 from functools import partial
 from pathlib import Path
 
+import msgspec
 from twisted.internet import defer, task
+from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.schema import NamesrvConfig
@@ -291,6 +293,28 @@ class TestOperators(ServiceCase):
         self.assertEqual((yield self.get(311))["topicList"], ["A", "B"])
         self.assertEqual((yield self.get(312))["topicList"], [])
         self.assertEqual((yield self.get(313))["topicList"], [])
+
+    @defer.inlineCallbacks
+    def test_an_edited_file_is_taken_over(self):
+        before = self.service.config.config
+        after = msgspec.structs.replace(before, order_message_enable=True, server_socket_backlog=7)
+        Path(self.config_path).write_text("# edited\norderMessageEnable=true\nserverSocketBacklog=7\n")
+        said = []
+        self.patch(self.service, "_log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        self.service.reread(before, after)
+        self.assertEqual(
+            said,
+            ["configuration read again: in effect: orderMessageEnable; after a restart: serverSocketBacklog"],
+        )
+        yield self.ask(100, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
+        yield self.register()
+        self.assertEqual((yield self.get(105, topic="T"))["orderTopicConf"], "broker-a:4")
+        self.assertTrue(Path(self.config_path).read_text().startswith("# edited"), "a reading wrote it")
+        yield self.ask(318, b"orderMessageEnable=false")
+        self.assertEqual(
+            Path(self.config_path).read_text(),
+            "# edited\norderMessageEnable=false\nserverSocketBacklog=7\n",
+        )
 
     @defer.inlineCallbacks
     def test_the_configuration_is_shown_and_changed(self):

@@ -1,0 +1,192 @@
+"""How a header's pieces are read, for `_requests` and `_signed`, each of which includes this."""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memcmp, memcpy
+
+cdef extern from "Python.h":
+    object PyUnicode_New(Py_ssize_t size, Py_UCS4 most)
+    unsigned char *PyUnicode_1BYTE_DATA(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
+
+cdef extern from "slots.h":
+    uint32_t get32(const char *at) nogil
+
+cdef object EMPTY = ""
+cdef int64_t INT32_END = 1 << 31
+cdef list TEXTS = [""] * 19
+"""The last text seen in each field that mostly has the same again; those behind the fields' are the language's and
+the account's."""
+
+
+cdef struct Cursor:
+    const char *at
+    const char *end
+
+
+cdef inline bint literal(Cursor *cursor, const char *text, Py_ssize_t size) noexcept nogil:
+    """Are the next bytes these? Then go behind them."""
+    if cursor.end - cursor.at < size or memcmp(cursor.at, text, size) != 0:
+        return False
+    cursor.at += size
+    return True
+
+
+cdef inline bint number(Cursor *cursor, int64_t *value) noexcept nogil:
+    """A number of at most 18 digits as JSON writes it; else nothing is sure."""
+    cdef bint minus = False
+    cdef int64_t found = 0
+    cdef const char *begin
+    if cursor.at < cursor.end and cursor.at[0] == c"-":
+        minus = True
+        cursor.at += 1
+    begin = cursor.at
+    while cursor.at < cursor.end and c"0" <= cursor.at[0] <= c"9":
+        if cursor.at - begin == 18:
+            return False
+        found = found * 10 + (cursor.at[0] - c"0")
+        cursor.at += 1
+    if cursor.at == begin or (begin[0] == c"0" and (cursor.at - begin > 1 or minus)):
+        return False
+    value[0] = -found if minus else found
+    return True
+
+
+cdef inline int unescaped(const char *at, const char *end, int *used) noexcept nogil:
+    """The character that an escape (after its backslash) stands for; -1 if that isn't so simple."""
+    cdef int high, low
+    used[0] = 1
+    if at >= end:
+        return -1
+    if at[0] == c"u":
+        if end - at < 5 or at[1] != c"0" or at[2] != c"0" or not c"0" <= at[3] <= c"7":
+            return -1
+        high, low = at[3] - c"0", at[4]
+        if c"0" <= low <= c"9":
+            low -= c"0"
+        elif c"a" <= low <= c"f":
+            low -= c"a" - 10
+        elif c"A" <= low <= c"F":
+            low -= c"A" - 10
+        else:
+            return -1
+        used[0] = 5
+        return high << 4 | low
+    if at[0] == c'"' or at[0] == c"\\" or at[0] == c"/":
+        return at[0]
+    if at[0] == c"n":
+        return 10
+    if at[0] == c"t":
+        return 9
+    if at[0] == c"r":
+        return 13
+    if at[0] == c"b":
+        return 8
+    if at[0] == c"f":
+        return 12
+    return -1
+
+
+cdef object text(Cursor *cursor, int field):
+    """A string up to and with its closing quote, of plain ASCII or its escapes; None if it isn't that."""
+    cdef const char *begin = cursor.at
+    cdef const char *at = begin
+    cdef const char *end = cursor.end
+    cdef unsigned char *into
+    cdef Py_ssize_t size = 0
+    cdef int used
+    cdef bint plain = True
+    while True:
+        if at >= end or <signed char>at[0] < 32:
+            return None
+        if at[0] == c'"':
+            break
+        if at[0] == c"\\":
+            plain = False
+            if unescaped(at + 1, end, &used) < 0:
+                return None
+            at += used
+        at += 1
+        size += 1
+    cursor.at = at + 1
+    if size == 0:
+        return EMPTY
+    cdef object last = TEXTS[field]
+    if plain and PyUnicode_GET_LENGTH(last) == size and memcmp(PyUnicode_1BYTE_DATA(last), begin, size) == 0:
+        return last
+    found = PyUnicode_New(size, 127)
+    into = PyUnicode_1BYTE_DATA(found)
+    if plain:
+        memcpy(into, begin, size)
+        TEXTS[field] = found
+        return found
+    at = begin
+    while size:
+        if at[0] == c"\\":
+            into[0] = <unsigned char>unescaped(at + 1, end, &used)
+            at += used
+        else:
+            into[0] = <unsigned char>at[0]
+        at += 1
+        into += 1
+        size -= 1
+    return found
+
+
+cdef inline object truth(Cursor *cursor):
+    if literal(cursor, b'false"', 6):
+        return False
+    if literal(cursor, b'true"', 5):
+        return True
+    return None
+
+
+cdef inline object read_code(Cursor *cursor):
+    """The code of a send, up to and with the opening brace of its fields; None if it is unusual."""
+    if literal(cursor, b'{"code":310,"extFields":{', 25):
+        return 310
+    if literal(cursor, b'{"code":320,"extFields":{', 25):
+        return 320
+    return None
+
+
+cdef struct Tail:
+    int64_t flag, opaque, version
+
+
+cdef inline object read_tail(Cursor *cursor, Tail *tail):
+    """The language of a header, and its numbers, behind the closing brace of its fields; None if it is unusual."""
+    tail.flag = tail.opaque = tail.version = 0
+    if not literal(cursor, b',"flag":', 8) or not number(cursor, &tail.flag):
+        return None
+    if not literal(cursor, b',"language":"', 13):
+        return None
+    language = text(cursor, 14)
+    if language is None or not literal(cursor, b',"opaque":', 10) or not number(cursor, &tail.opaque):
+        return None
+    if not literal(cursor, b',"serializeTypeCurrentRPC":"JSON","version":', 44):
+        return None
+    if not number(cursor, &tail.version) or not literal(cursor, b"}", 1) or cursor.at != cursor.end:
+        return None
+    return language
+
+
+cdef struct Frame:
+    # Bytes of the read: where the frame begins, its body, where it stops; where the read ends.
+    int64_t at, body_at, stop, end
+    int64_t most_length, most_header
+
+
+cdef inline bint next_frame(const char *begin, Frame *frame) noexcept nogil:
+    """Go on to the frame that follows; False, with `stop` where it was, unless it is whole, JSON and not too long."""
+    cdef int64_t length, mark, stop, body_at
+    if frame.end - frame.stop < 8:
+        return False
+    length = get32(begin + frame.stop)
+    mark = get32(begin + frame.stop + 4)
+    stop = frame.stop + 4 + length
+    body_at = frame.stop + 8 + mark
+    # With another type of header, mark is beyond any limit.
+    if mark >> 24 or length > frame.most_length or mark > frame.most_header or body_at > stop or stop > frame.end:
+        return False
+    frame.at, frame.body_at, frame.stop = frame.stop, body_at, stop
+    return True
