@@ -9,7 +9,7 @@ from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
-from click import Context
+from click import Command, Context, Group
 from twisted.trial.unittest import SynchronousTestCase
 
 import hatwisted
@@ -209,7 +209,35 @@ class SuiteTests(SynchronousTestCase):
         self.assertEqual(alone, {})
 
 
+def commands(command: Command, context: Context, path: str = "") -> Iterator[tuple[str, Command]]:
+    """(words, command) of all that do something."""
+    if not isinstance(command, Group):
+        yield path, command
+        return
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from commands(below, Context(below, info_name=name, parent=context), f"{path} {name}".strip())
+
+
 class CommandTests(SynchronousTestCase):
+    def test_every_command_can_answer_a_program(self) -> None:
+        found = dict(commands(main, Context(main)))
+        self.assertGreater(len(found), 35)
+        without = [
+            path for path, each in found.items() if not any("--json" in option.opts for option in each.params)
+        ]
+        self.assertEqual(without, [])
+
+    def test_every_command_says_what_its_exit_codes_mean(self) -> None:
+        """docs/commands.md shows them all in one place."""
+        silent = [
+            path
+            for path, each in commands(main, Context(main))
+            if "Exit codes: 0 " not in " ".join((each.help or "").split())
+        ]
+        self.assertEqual(silent, [])
+
     def test_every_command_has_its_line_in_the_list_without_being_imported(self) -> None:
         assert isinstance(main, LazyGroup)
         places, helps = main._places, main._helps

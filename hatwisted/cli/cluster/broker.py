@@ -35,7 +35,10 @@ def config_group() -> None:
 @cluster_options
 @json_option
 def get_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool) -> None:
-    """Show the configuration in effect: all of it, or these KEYs (with * for any letters)."""
+    """Show the configuration in effect: all of it, or these KEYs (with * for any letters).
+
+    Exit codes: 0 done; 2 usage error, no answer, no such key, or the broker refused.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         address = await _address(cluster, broker)
@@ -62,7 +65,10 @@ def _wanted(key: str, patterns: tuple[str, ...]) -> bool:
 @cluster_options
 @json_option
 def set_command(broker: str, changes: tuple[str, ...], namesrv: str, as_json: bool) -> None:
-    """Change keys of a running broker. It writes them into its file; what can take effect at once does."""
+    """Change keys of a running broker. It writes them into its file; what can take effect at once does.
+
+    Exit codes: 0 done; 2 usage error, no answer, no such key, or the broker refused.
+    """
     pairs = [change.partition("=") for change in changes]
     if wrong := [key for key, mark, _ in pairs if not mark or not key.strip()]:
         raise click.BadParameter(f"{wrong[0]!r} isn't KEY=VALUE", param_hint="KEY=VALUE")
@@ -82,7 +88,10 @@ def set_command(broker: str, changes: tuple[str, ...], namesrv: str, as_json: bo
 @cluster_options
 @json_option
 def stats_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool) -> None:
-    """Show what a broker reports about itself: all figures, or these KEYs (with * for any letters)."""
+    """Show what a broker reports about itself: all figures, or these KEYs (with * for any letters).
+
+    Exit codes: 0 done; 2 usage error, or no answer.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         every = await cluster.admin().broker_info(await _address(cluster, broker))
@@ -101,6 +110,8 @@ def writable_command(name: str, state: str, namesrv: str, as_json: bool) -> None
     """Have producers send to the group NAME, or leave it alone: they follow within 30 s.
 
     It holds until the broker is started again.
+
+    Exit codes: 0 done; 2 usage error, no name server, or no such group.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:

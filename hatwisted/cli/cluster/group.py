@@ -26,7 +26,10 @@ def group() -> None:
 @cluster_options
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """List all groups and their settings."""
+    """List all groups and their settings.
+
+    Exit codes: 0 done; 2 usage error, or no cluster.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         found = await cluster.admin().groups()
@@ -49,7 +52,10 @@ def list_command(namesrv: str, as_json: bool) -> None:
 @cluster_options
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Show a group's progress in each queue, and its connected members."""
+    """Show a group's progress in each queue, and its connected members.
+
+    Exit codes: 0 done; 2 usage error, no cluster, or no such group.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
@@ -82,7 +88,10 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.option("--disabled", is_flag=True, help="Forbid consuming.")
 @json_option
 def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_json: bool) -> None:
-    """Create or update a group on all masters."""
+    """Create or update a group on all masters.
+
+    Exit codes: 0 done; 2 usage error, no cluster, or a broker refused.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
@@ -97,7 +106,10 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 @click.confirmation_option("--yes", prompt="Its progress will be lost. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Delete a group with its progress, retries and dead letters."""
+    """Delete a group with its progress, retries and dead letters.
+
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().delete_group(name)

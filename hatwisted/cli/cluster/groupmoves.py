@@ -61,6 +61,8 @@ def reset_command(name: str, topic: str, to: str, namesrv: str, yes: bool, as_js
 
     TIME is in ISO 8601, in UTC unless it names a zone, or yesterday, or a span such as 2h (ago). Shows where
     each queue would go, and asks.
+
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
     timestamp = _timestamp(to)
 
@@ -96,6 +98,8 @@ def skip_command(name: str, topics: tuple[str, ...], namesrv: str, yes: bool, as
 
     Its retries stay, unless their topic is named. Shows how many messages of each queue nobody of the group will
     read, and asks.
+
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
@@ -144,6 +148,8 @@ def clone_command(
 
     TO is made with the settings of FROM if there is no such group. It's refused while members of TO are connected,
     who would go on, and commit, where they are. Shows where each queue would go, and asks.
+
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:

@@ -24,7 +24,10 @@ def topic() -> None:
 @cluster_options
 @json_option
 def list_command(namesrv: str, as_json: bool) -> None:
-    """List all topics."""
+    """List all topics.
+
+    Exit codes: 0 done; 2 usage error, or no cluster.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         names = await cluster.admin().topics()
@@ -38,7 +41,10 @@ def list_command(namesrv: str, as_json: bool) -> None:
 @cluster_options
 @json_option
 def show_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Show the queues of a topic and their offsets."""
+    """Show the queues of a topic and their offsets.
+
+    Exit codes: 0 done; 2 usage error, no cluster, or no such topic.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         offsets = await cluster.admin().topic_offsets(name)
@@ -59,7 +65,10 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 @cluster_options
 @json_option
 def route_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Show which brokers have a topic: queues and permission, as clients are told."""
+    """Show which brokers have a topic: queues and permission, as clients are told.
+
+    Exit codes: 0 done; 2 usage error, no cluster, or no such topic.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         route = await cluster.admin().route(name)
@@ -103,7 +112,10 @@ def route_command(name: str, namesrv: str, as_json: bool) -> None:
 def create_command(
     name: str, namesrv: str, queues: int, perm: str, cluster_name: str | None, as_json: bool
 ) -> None:
-    """Create or update a topic on all masters."""
+    """Create or update a topic on all masters.
+
+    Exit codes: 0 done; 2 usage error, no cluster, or a broker refused.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
@@ -120,7 +132,10 @@ def create_command(
 @click.confirmation_option("--yes", prompt="Its messages will no longer be readable. Delete it?")
 @json_option
 def delete_command(name: str, namesrv: str, cluster_name: str | None, as_json: bool) -> None:
-    """Delete a topic from all masters and name servers."""
+    """Delete a topic from all masters and name servers.
+
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
+    """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         masters = await cluster.admin().delete_topic(name, cluster=cluster_name)

@@ -44,19 +44,31 @@ def _samples() -> dict[str, Path]:
 
 @conf.command()
 @click.argument("name", required=False)
-def sample(name: str | None) -> None:
-    """Print the sample NAME; without a name, list them."""
+@json_option
+def sample(name: str | None, as_json: bool) -> None:
+    """Print the sample NAME; without a name, list them.
+
+    Exit codes: 0 done; 2 usage error, or no such sample.
+    """
     samples = _samples()
     if not samples:
         raise CannotRun("no samples here: they are installed into share/hatwisted/conf of the environment")
     if name is None:
-        for each, path in samples.items():
-            click.echo(f"{each:<24}  {_first_comment(path)}".rstrip())
+        about = {each: _first_comment(path) for each, path in samples.items()}
+        if as_json:
+            show(True, [{"name": each, "about": line} for each, line in about.items()], (), ())
+            return
+        for each, line in about.items():
+            click.echo(f"{each:<24}  {line}".rstrip())
         return
     found = samples.get(name) or samples.get(os.path.splitext(name)[0])
     if found is None:
         raise CannotRun(f"no sample {name}; there are: {', '.join(samples)}")
-    click.echo(found.read_text(), nl=False)
+    text = found.read_text()
+    if as_json:
+        show(True, {"name": name, "text": text}, (), ())
+    else:
+        click.echo(text, nl=False)
 
 
 def _first_comment(path: Path) -> str:

@@ -1,7 +1,8 @@
 """`hatwisted up`: name server, master and slave in one terminal, with their logs in one stream, for trying out.
 
-Three real processes as an operator would start them; Ctrl-C ends them in order, the slave first. A thread for each
-reads its output, so that none ever waits for another's.
+Three real processes as an operator would start them; Ctrl-C ends them in order, the slave first, and on their
+`leash` they don't outlive a command that is killed. A thread for each reads its output, so that none ever waits
+for another's.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
@@ -25,6 +27,7 @@ from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.cli.cluster.newslave import answers, free_port, is_free, twistd
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import HOST, Member, Ports, members
+from hatwisted.cli.host.leash import leashed
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.survey import Survey
 from hatwisted.wire.printable import printable
@@ -46,7 +49,8 @@ NAMES_PORTS: Final = (9876, 9976)
 @click.option("--dir", "folder", default="hatwisted-up", show_default=True, type=click.Path(file_okay=False))
 @click.option("--async", "asynchronous", is_flag=True, help="Answer sends before the slave has them.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't show the servers' logs.")
-def up(folder: str, asynchronous: bool, quiet: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Each line as a JSON object: who says what.")
+def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
     """Run a whole group on this machine, for trying out.
 
     Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it. Exit codes: 0
@@ -57,13 +61,13 @@ def up(folder: str, asynchronous: bool, quiet: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotRun(f"{target}: can't be made: {error.strerror}") from None
-    group = Group(members(str(target), free_ports(), sync=not asynchronous), target, quiet)
+    group = Group(members(str(target), free_ports(), sync=not asynchronous), target, Screen(quiet, as_json))
     # Signals count until the last one has ended: the second hastens that.
     with _interruptible(group), group.ended():
         group.start()
         group.wait_linked()
         if not group.stopping:
-            group.tell(_ready(group.members))
+            group.tell(_ready(group.members), **{each.name: f"{HOST}:{each.port}" for each in group.members})
         failed = group.watch()
     sys.exit(EXIT_PROBLEMS if failed else EXIT_OK)
 
@@ -90,19 +94,44 @@ def _ready(group: list[Member]) -> str:
     )
 
 
+class Screen:
+    """Where lines go. quiet: those of servers don't; as_json: each as an object."""
+
+    def __init__(self, quiet: bool, as_json: bool) -> None:
+        self._quiet = quiet
+        self._as_json = as_json
+
+    def said(self, name: str, line: str) -> None:
+        """By a server."""
+        if self._quiet:
+            return
+        if self._as_json:
+            click.echo(msgspec.json.encode({"from": name, "text": line}))
+            return
+        click.secho(f"{name:<6} | ", fg=COLOURS[name], nl=False)
+        click.echo(printable(line))
+
+    def tell(self, text: str, ready: Mapping[str, str]) -> None:
+        """By this command. ready: the servers' addresses, once they can be used."""
+        if not self._as_json:
+            click.secho(text, bold=True)
+            return
+        click.echo(msgspec.json.encode({"from": "up", "text": text} | ({"ready": ready} if ready else {})))
+
+
 class Group:
     """The servers' processes.
 
     - members: in the order of their start
     - folder: where they run
-    - quiet: their output isn't shown
+    - screen: for what they say
     """
 
-    def __init__(self, members: list[Member], folder: Path, quiet: bool) -> None:
+    def __init__(self, members: list[Member], folder: Path, screen: Screen) -> None:
         self.members = members
         self.stopping = False
         self._folder = folder
-        self._quiet = quiet
+        self._screen = screen
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._lines: queue.Queue[tuple[str, str]] = queue.Queue(LINES)
         self._killing = False
@@ -157,14 +186,14 @@ class Group:
         """End in order; the second time, at once."""
         self._killing, self.stopping = self.stopping, True
 
-    def tell(self, text: str) -> None:
-        """Something of ours."""
+    def tell(self, text: str, **ready: str) -> None:
+        """Something of ours. ready: the servers' addresses, once they can be used."""
         self._show()
-        click.secho(text, bold=True)
+        self._screen.tell(text, ready)
 
     def _process(self, member: Member) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [twistd(), "-n", "--pidfile=", "--logfile=-", *member.words],
+            leashed(twistd(), "-n", "--pidfile=", "--logfile=-", *member.words),
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -188,9 +217,7 @@ class Group:
                 name, line = self._lines.get(timeout=max(0.0, until - time.monotonic()) or 0.001)
             except queue.Empty:
                 return
-            if not self._quiet:
-                click.secho(f"{name:<6} | ", fg=COLOURS[name], nl=False)
-                click.echo(printable(line.rstrip("\n")))
+            self._screen.said(name, line.rstrip("\n"))
             if time.monotonic() > until:
                 return
 

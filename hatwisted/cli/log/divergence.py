@@ -27,7 +27,9 @@ from hatwisted.wire.quantities import size_text
 def compare_command(directory: str, other: str, as_json_object: bool) -> int:
     """Find out where two copies of a log diverge.
 
-    Every byte that both hold is compared; one may end before the other. Never writes. Exit code 1: they differ.
+    Every byte that both hold is compared; one may end before the other. Never writes.
+
+    Exit codes: 0 they agree; 1 they differ; 2 usage error, or no store.
     """
     folders = StoreFolder(PosixFileSystem(), directory), StoreFolder(PosixFileSystem(), other)
     one, two = (folder.open_log() for folder in folders)
@@ -68,8 +70,9 @@ def cut_command(directory: str, at: int, yes: bool, as_json_object: bool) -> int
     """Cut a log back to what another copy has.
 
     'hatwisted log compare' says where. Only while no broker uses the store. Everything after that offset is
-    removed and kept in a file under DIR/repair; the next start cuts queues and index. Exit code 1: the plan
-    was only shown.
+    removed and kept in a file under DIR/repair; the next start cuts queues and index.
+
+    Exit codes: 0 cut; 1 the plan was only shown; 2 usage error, no store, or one in use.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     with locked(folder):

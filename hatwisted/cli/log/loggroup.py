@@ -108,6 +108,8 @@ def check_command(
 
     Every record is checked: structure, position, checksum of the body. A torn tail is reported, but isn't a
     problem.
+
+    Exit codes: 0 no problem; 1 damage, or something that doesn't fit; 2 usage error, or no store.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     check = StoreCheck(folder, _index_shape(index_slots, index_items))
@@ -162,6 +164,8 @@ def index_command(
     """Rebuild consume queues and index from the log.
 
     No broker may be using the store. The old files stay until the new ones are on disk.
+
+    Exit codes: 0 built; 2 usage error, no store, or one in use.
     """
     # Not at the top: `hatwisted --help` and tab completion don't pay for the pipeline's packages.
     from hatwisted.cli.log.indexcommand import rebuild
@@ -200,7 +204,9 @@ def repair_command(directory: str, at: int | None, yes: bool, as_json_object: bo
     """Cut a damaged log so that the store starts again.
 
     Everything from the damage on, good records included, is removed from the log and kept in a file under
-    DIR/repair. A torn tail needs no repair. Exit code 1: there is damage, and it hasn't been cut.
+    DIR/repair. A torn tail needs no repair.
+
+    Exit codes: 0 no damage, or cut; 1 damage that hasn't been cut; 2 usage error, no store, or one in use.
     """
     folder = StoreFolder(PosixFileSystem(), directory)
     with locked(folder):
@@ -239,7 +245,9 @@ def dump_command(
 ) -> int:
     """Show records in log order.
 
-    Damaged ranges are skipped and reported on standard error; the exit code is then 1.
+    Damaged ranges are skipped and reported on standard error.
+
+    Exit codes: 0 done; 1 there is damage; 2 usage error, or no store.
     """
     wanted = RecordFilter(topic=topic, queue_id=queue, key=key, **_bounds(begin, end))
     files = StoreFolder(PosixFileSystem(), directory).open_log()
@@ -288,6 +296,8 @@ def tail_command(
     """Show the last records and, with -f, new ones as they are appended.
 
     May be used while a broker is running.
+
+    Exit codes: 0 done, also by Ctrl-C; 2 usage error, or no store.
     """
     wanted = RecordFilter(topic=topic, queue_id=queue, key=key)
     files = StoreFolder(PosixFileSystem(), directory).open_log()

@@ -76,6 +76,8 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     """Land logs in a Delta table, each record once, however often the command is killed.
 
     The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
+
+    Exit codes: 0 landed; 1 landed, and a log is damaged; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.land import landing, landoptions
 
@@ -130,6 +132,8 @@ def audit(
     """Compare the copies of one broker's log record by record: master, slaves, landed tables.
 
     The first STORE is the reference.
+
+    Exit codes: 0 they agree; 1 they differ; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.audit import auditing
     from hatwisted.pipeline.jobs.audit.auditreport import audit_page
@@ -178,7 +182,11 @@ def audit(
 @json_option
 @job
 def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> int:
-    """Rebuild consume queues and index from a commit log, byte for byte as a broker builds them."""
+    """Rebuild consume queues and index from a commit log, byte for byte as a broker builds them.
+
+    Exit codes: 0 built; 1 built, but there was damage, or there are records without an entry; 2 not done; 130
+    interrupted.
+    """
     from hatwisted.pipeline.jobs.reindex import reindexing as indexing
 
     layout = {
@@ -232,6 +240,8 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     """Report throughput, sizes, latencies and lag of logs, as a page with plots.
 
     Give one STORE per broker.
+
+    Exit codes: 0 reported; 1 reported, and a log is damaged; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
@@ -275,6 +285,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     """Write messages as NDJSON, CSV or Parquet files, which import takes as well.
 
     The messages are those of STOREs, or of a cluster over the network.
+
+    Exit codes: 0 written; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.messages import export as exporting
     from hatwisted.pipeline.jobs.messageselection import Selection

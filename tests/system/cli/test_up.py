@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -25,12 +26,11 @@ END_SECONDS = 90.0
 class Upped:
     """The running command and what it has said."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         self._path = folder / "up.out"
+        command = [sys.executable, "-m", "hatwisted", "up", *words]
         with self._path.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "hatwisted", "up"], cwd=folder, stdout=out, stderr=subprocess.STDOUT
-            )
+            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT)
         wait_until(lambda: READY.search(self.text()), END_SECONDS, "it says ready")
         found = READY.search(self.text())
         assert found is not None
@@ -55,9 +55,13 @@ class Upped:
         return done.stdout
 
 
+def children_of(group: Upped) -> list[str]:
+    return Path(f"/proc/{group.process.pid}/task/{group.process.pid}/children").read_text().split()
+
+
 @contextmanager
-def upped(folder: Path) -> Iterator[Upped]:
-    found = Upped(folder)
+def upped(folder: Path, *words: str) -> Iterator[Upped]:
+    found = Upped(folder, *words)
     try:
         yield found
     finally:
@@ -84,9 +88,22 @@ def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None
 
 def test_one_that_ends_takes_the_others_along(tmp_path: Path) -> None:
     with upped(tmp_path) as group:
-        children = Path(f"/proc/{group.process.pid}/task/{group.process.pid}/children").read_text().split()
+        children = children_of(group)
         assert len(children) == 3
         os.kill(int(children[1]), signal.SIGKILL)
         assert group.process.wait(END_SECONDS) == 1
         assert "master has ended with -9; ending the others" in group.text()
         assert not any(Path("/proc", each).exists() for each in children)
+
+
+def test_none_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+    with upped(tmp_path, "--json") as group:
+        said = [json.loads(line) for line in group.text().splitlines()]
+        assert {each["from"] for each in said} == {"names", "master", "slave", "up"}
+        assert said[-1]["ready"]["names"] == group.names
+        children = children_of(group)
+        assert len(children) == 3
+        group.process.kill()
+        group.process.wait(END_SECONDS)
+        wait_until(lambda: not any(Path("/proc", each).exists() for each in children), END_SECONDS, "all end")
+    assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
