@@ -8,7 +8,7 @@ import os
 
 from setuptools import Extension, setup
 
-NAMES = ("requests", "signedsends", "admission", "records", "answers", "dispatch")
+NAMES = ("requests", "signedsends", "admission", "records", "answers", "dispatch", "index")
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
 FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]

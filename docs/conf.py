@@ -15,6 +15,7 @@ CHECKOUT = DOCS.parent
 sys.path.insert(0, str(CHECKOUT))
 
 import hatwisted  # noqa: E402
+from tools import sitereference  # noqa: E402
 
 project = "hatwisted"
 author = "The hatwisted authors"
@@ -28,6 +29,8 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"hatwisted {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 # A page of its own, which `make soak` writes.
@@ -41,9 +44,11 @@ autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True}
 
 # Pages that lie outside docs/, by the page that shows them.
-FROM_CHECKOUT = {"index": "README.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
+FROM_CHECKOUT = {"readme": "README.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
 PAGES = {CHECKOUT / name: DOCS / f"{page}.md" for page, name in FROM_CHECKOUT.items()}
 LINK = re.compile(r"\[([^\[\]]+)\]\(([^()#\s:]+)(#[^()\s]*)?\)")
+
+FILE_NAME = re.compile(r"[\w/-]+\.md")
 
 ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.+)")
 
@@ -56,8 +61,8 @@ def read_source(app: Sphinx, page: str, source: list[str]) -> None:
         app.env.note_dependency(CHECKOUT / name)
         shown = (CHECKOUT / name).read_text(encoding="utf-8")
         source[0] = _with_links(shown, CHECKOUT, folder) + "\n" + source[0]
-    if page == "api/rooms":
-        source[0] += _rooms()
+    if page in MADE:
+        source[0] += "\n" + MADE[page]()
 
 
 def _with_links(text: str, base: Path, folder: Path) -> str:
@@ -70,7 +75,9 @@ def _with_links(text: str, base: Path, folder: Path) -> str:
         target = PAGES.get(target, target)
         if target.exists() and not target.is_relative_to(DOCS):
             return label
-        return f"[{label}]({os.path.relpath(target, folder)}{anchor})"
+        # A reader of the sources wants to see a file's name; the site fills in the title of what it leads to.
+        shown = "" if FILE_NAME.fullmatch(label) else label
+        return f"[{shown}]({os.path.relpath(target, folder)}{anchor})"
 
     return LINK.sub(led, text)
 
@@ -114,6 +121,14 @@ def _as_definitions(paragraph: list[str]) -> list[str]:
         return paragraph
     pairs = zip(found, paragraph, strict=True)
     return [f"{match[1]}\n    {match[2]}" if match else f"    {line.strip()}" for match, line in pairs]
+
+
+MADE = {
+    "api/rooms": _rooms,
+    "configuration": sitereference.configuration,
+    "commands": sitereference.commands,
+}
+"""Pages whose larger part is made here."""
 
 
 def setup(app: Sphinx) -> None:

@@ -1,12 +1,12 @@
 """The inner loops of sending and dispatch, compiled where that is possible, under one interface.
 
 Each has two twins: one in Cython (`_requests`, `_signedsends`, `_admission`, `_records`, `_answers`,
-`_dispatch`), built when the package is installed and a C compiler is there, and one in Python (`pure`), which is
-the oracle of the tests and runs elsewhere. `HATWISTED_PURE=1` in the environment takes Python's, `python -m
-hatwisted.kernel` says which is in use. Results are the same to the byte; what a compiled twin isn't sure of (an
-unusual header, a put that may break a limit), it leaves to the caller's ordinary way, so no rule is written
-twice. `choice` decides, for all parts at once; `appendrun` holds what has been encoded, `limits` says how much
-one call builds.
+`_dispatch`, `_index`), built when the package is installed and a C compiler is there, and one in Python
+(`pure`), which is the oracle of the tests and runs elsewhere. `HATWISTED_PURE=1` in the environment takes
+Python's, `python -m hatwisted.kernel` says which is in use. Results are the same to the byte; what a compiled
+twin isn't sure of (an unusual header, a put that may break a limit), it leaves to the caller's ordinary way, so
+no rule is written twice. `choice` decides, for all parts at once; `appendrun` holds what has been encoded,
+`limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
@@ -15,11 +15,13 @@ one call builds.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
 * `usual_records`: what plain records mean to queues and index; None where the dispatcher does it all by columns.
+* `ItemLinker`: items of the index and their chains; None where `store.index.indexfile` links them by columns.
 """
 
 from hatwisted.kernel.appendrun import UNLIMITED, AppendRun
 from hatwisted.kernel.choice import (
     COMPILED,
+    ItemLinker,
     RunEncoder,
     SendAnswers,
     UsualPuts,
@@ -34,6 +36,7 @@ __all__ = [
     "COMPILED",
     "UNLIMITED",
     "AppendRun",
+    "ItemLinker",
     "RunEncoder",
     "SendAnswers",
     "UsualPuts",

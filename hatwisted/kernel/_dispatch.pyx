@@ -24,7 +24,7 @@ cdef extern from "slots.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 4
+INTERFACE = 5
 
 cdef enum:
     ROOM = 2048

@@ -28,7 +28,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 4
+INTERFACE = 5
 
 ctypedef uint32_t (*Crc)(uint32_t, const unsigned char *, uint64_t) noexcept nogil
 

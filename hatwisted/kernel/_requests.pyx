@@ -20,7 +20,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 4
+INTERFACE = 5
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

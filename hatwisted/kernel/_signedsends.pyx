@@ -21,7 +21,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 4
+INTERFACE = 5
 
 cdef object COMMAND = SignedSendCommand
 cdef object HEADER = SignedSendHeader

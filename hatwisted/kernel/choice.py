@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """Raised with every change of a compiled twin's interface, there and here."""
 
-NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch")
+NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch", "_index")
 """The compiled modules."""
 
 
@@ -38,6 +38,7 @@ take_sends: TakeSends | None = pure.take_sends
 take_signed_sends: TakeSends | None = pure.take_signed_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 usual_records: pure.UsualRecords | None = pure.usual_records
+ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 
 if COMPILED and not TYPE_CHECKING:
     RunEncoder = _parts["_records"].RunEncoder
@@ -47,3 +48,4 @@ if COMPILED and not TYPE_CHECKING:
     take_signed_sends = _parts["_signedsends"].take_signed_sends
     UsualPuts = _parts["_admission"].UsualPuts
     usual_records = _parts["_dispatch"].usual_records
+    ItemLinker = _parts["_index"].ItemLinker

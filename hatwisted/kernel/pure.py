@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.logcodec.encoder import RecordEncoder
@@ -15,7 +15,12 @@ from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import encode_send_response
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 __all__ = [
+    "ItemLinker",
     "RunEncoder",
     "SendAnswers",
     "UsualPuts",
@@ -94,6 +99,38 @@ UsualRecords = Callable[[bytes, int, bool], UsualRun | None]
 
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
+
+
+class ItemLinkerTwin(Protocol):
+    """Makes the items of an index file, and links them into its chains.
+
+    - slots_at: where the file's slots begin
+    - slot_count: their number
+    """
+
+    def __init__(self, slots_at: int, slot_count: int) -> None: ...
+
+    def link(
+        self,
+        pages: memoryview,
+        first: int,
+        begin: int,
+        hashes: npt.NDArray[np.int32],
+        physical: npt.NDArray[np.int64],
+        timestamps: npt.NDArray[np.int64],
+    ) -> tuple[bytes, bytes, bytes, int]:
+        """The items' bytes, the slots that change (int64 in the machine's order), what they become (int32, big-
+        endian), and how many of them were unused.
+
+        - pages: the whole file
+        - first: number of the first item
+        - begin: ms from which the items' seconds are counted
+        - hashes, physical, timestamps: of each
+        """
+
+
+ItemLinker: type[ItemLinkerTwin] | None = None
+"""In Python, the index file links by columns."""
 
 _ENDED = frozenset((b"", b"\x02"))
 """Last byte of properties to which others may be appended."""

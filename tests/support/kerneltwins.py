@@ -27,7 +27,7 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, signed, admission, records, answers, dispatch = (PARTS[name] for name in NAMES)
+    requests, signed, admission, records, answers, dispatch, index = (PARTS[name] for name in NAMES)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
@@ -36,6 +36,7 @@ def compiled() -> SimpleNamespace:
         UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
         usual_records=dispatch.usual_records,
+        ItemLinker=index.ItemLinker,
     )
 
 

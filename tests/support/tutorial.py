@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
-import sys
 from pathlib import Path
 
-from testbed.processes import REPOSITORY
+from tests.support import pages
 
-TUTORIAL = REPOSITORY / "docs" / "tutorial.md"
-SKIPPED = "<!-- not run by the test"
-SECONDS = 120.0
+TUTORIAL = pages.DOCS / "tutorial.md"
 
 
 def blocks() -> list[str]:
     """Each block of commands that is to be run, in order."""
-    found = re.split(r"^```sh\n(.*?)^```$", TUTORIAL.read_text(), flags=re.DOTALL | re.MULTILINE)
-    pairs = zip(found[::2], found[1::2], strict=False)
-    return [code for before, code in pairs if SKIPPED not in before[-120:]]
+    return pages.to_run(TUTORIAL)
 
 
 def run_block(code: str, folder: Path, name_server: str) -> subprocess.CompletedProcess[str]:
@@ -29,18 +22,9 @@ def run_block(code: str, folder: Path, name_server: str) -> subprocess.Completed
     - folder: where
     - name_server: in place of the page's
     """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-e", "-c", code.replace("namesrv:9876", name_server)],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    return pages.run_block(pages.put_in(code, {"namesrv:9876": name_server}), folder)
 
 
 def stop_slave(folder: Path) -> None:
     """The one that the page has started, if it still runs."""
-    ending = "kill $(cat copy/slave.pid) && while [ -e copy/slave.pid ]; do sleep 0.2; done"
-    subprocess.run(["bash", "-c", ending], cwd=folder, capture_output=True, timeout=SECONDS)
+    pages.run_block("kill $(cat copy/slave.pid) && while [ -e copy/slave.pid ]; do sleep 0.2; done", folder)

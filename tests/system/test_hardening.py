@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from testbed.processes import BROKER_PORTS, REPOSITORY, ServerProcess, all_stopped, free_port, wait_until
+from tests.support.pages import DOCS, blocks, put_in, run_block
 
 pytestmark = pytest.mark.timeout(300)
 
-PAGE = REPOSITORY / "docs" / "hardening.md"
+PAGE = DOCS / "hardening.md"
 FOLDER = "/etc/hatwisted"
 SMALL = (
     "--set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 "
@@ -37,32 +38,22 @@ class Page:
 
     def blocks(self, heading: str) -> list[list[str]]:
         """The lines of each block of commands below a heading."""
-        (text,) = re.findall(rf"^## {heading}$(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-        text = text.replace(FOLDER, str(self.folder))
-        for shown, port in self.ports.items():
-            text = re.sub(rf"\b{shown}\b", str(port), text)
+        replaced = {FOLDER: self.folder, **self.ports}
         return [
-            block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+            put_in(block.code, replaced).splitlines()
+            for block in blocks(PAGE)
+            if block.heading == heading and not block.mark
         ]
 
     def run(self, lines: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["sh", "-ec", "\n".join(lines)],
-            cwd=self.folder.parent,
-            env={**os.environ, **self.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=SECONDS,
-        )
+        return run_block("\n".join(lines), self.folder.parent)
 
     def works(self, heading: str) -> str:
         """All blocks below a heading do what they should; what they print."""
         told = ""
         for block in self.blocks(heading):
             done = self.run(block)
-            assert done.returncode == 0, done.stdout
+            assert done.returncode == 0, done
             told += done.stdout
         return told
 
@@ -154,9 +145,10 @@ def test_nobody_else_gets_through(page: Page, told: str, number: int) -> None:
     assert len(wrong) == len(REASONS)
     before = [line for line in lines[: lines.index(wrong[number])] if not line.startswith("! ")]
     done = page.run([*before, wrong[number].removeprefix("! ")])
-    assert done.returncode != 0, done.stdout
-    assert re.search(REASONS[number], done.stdout), done.stdout
-    assert "Traceback" not in done.stdout
+    said = done.stdout + done.stderr
+    assert done.returncode != 0, said
+    assert re.search(REASONS[number], said), said
+    assert "Traceback" not in said
 
 
 def test_the_log_goes_to_the_slave_encrypted(page: Page, servers: list[ServerProcess]) -> None:

@@ -22,6 +22,7 @@ from testbed.processes import (
     wait_until,
 )
 from testbed.remotingclient import RemotingClient
+from tests.support.pages import blocks
 
 README = REPOSITORY / "README.md"
 NAME_SERVER_PORT, SLAVE_PORT = "9876", "10921"  # as README has them
@@ -36,8 +37,8 @@ SMALL = [
 
 def commands() -> list[list[str]]:
     """The words of each line that starts a server, in README's order."""
-    (block,) = re.findall(r"## Running a group\n\n```sh\n(.*?)```", README.read_text(), re.DOTALL)
-    lines = block.replace("\\\n", " ").splitlines()
+    (block,) = (each for each in blocks(README) if each.heading == "Running a group")
+    lines = block.code.replace("\\\n", " ").splitlines()
     return [shlex.split(line) for line in lines if line.startswith("twistd ")]
 
 

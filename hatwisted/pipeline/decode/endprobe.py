@@ -5,6 +5,11 @@ distances that double, then by bisection; from a record before the place found, 
 its end. Neither a body full of zeros nor a hole that damage left misleads it: the chain passes over the one, and
 after a break the file is probed again.
 
+A broker that cuts its log after a crash may write on over records of the same size, and the chain then leads on
+into the old ones. So the log ends where store times fall and don't rise again (see `fallingtimes`), unless the
+record's queue names it: then a clock was set back. And the walk begins at a record that its queue names, where
+there are queues; one that none names may be a leftover itself.
+
 What lies after the break counts only if it is a record not older than the last two before it; one is looked at.
 Older ones are leftovers of an earlier cut. So that the search doesn't begin among these, records at doubling
 distances before it are asked for their times, and it begins at the newest. A last record whose body's checksum is
@@ -18,10 +23,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hatwisted.logcodec.logwalk import LogWalk, WalkOptions, is_torn
-from hatwisted.logcodec.onerecord import record_at, store_timestamp_at
+from hatwisted.logcodec.onerecord import NO_TIME, record_at, store_timestamp_at, whole_record
+from hatwisted.logcodec.recordhead import read_head
 from hatwisted.logcodec.recordsearch import LOOK_BACK, RecordSearch
 from hatwisted.logcodec.scan import Records
+from hatwisted.pipeline.decode.fallingtimes import FallingTimes
 from hatwisted.pipeline.decode.filebytes import FileBytes
+from hatwisted.pipeline.decode.queueentries import QueueEntries
 from hatwisted.pipeline.decode.storebytes import LogBytes
 from hatwisted.pipeline.errors import WrongLogFile
 from hatwisted.wire import layout
@@ -33,11 +41,18 @@ NEAR: Final = 1 << 20
 """Bytes at which bisection stops; the rest is read anyway."""
 
 
+LOOK_AHEAD: Final = 64 << 20
+"""Bytes after a fall of store times within which they would rise again."""
+
+
 class Tail(NamedTuple):
-    """The end of a log: where its last record starts (`end`, if that isn't known), and the offset after it."""
+    """The end of a log: where its last record starts (`end`, if that isn't known), and the offset after it.
+    stored: when that record was, in ms.
+    """
 
     last: int
     end: int
+    stored: int = NO_TIME
 
 
 class EndProbe:
@@ -47,14 +62,18 @@ class EndProbe:
     - path: of the file, for errors
     - base: its first byte's physical offset
     - file_size: bytes per file of this log
+    - queues: of its store
     """
 
-    def __init__(self, file: LogBytes, path: str, base: int, file_size: int) -> None:
+    def __init__(
+        self, file: LogBytes, path: str, base: int, file_size: int, queues: QueueEntries | None = None
+    ) -> None:
         self._log = log = FileBytes(file, base, file_size)
         self._path = path
         self._base = base
         self._file_end = base + file_size
         self._search = RecordSearch(log, base)
+        self._queues = queues
 
     def is_unwritten(self) -> bool:
         """Is this a file made in advance, in which nothing has been written yet?"""
@@ -76,7 +95,7 @@ class EndProbe:
     def tail(self, known: Tail | None = None) -> Tail:
         """The log's tail; known: what it was earlier, from where the search begins if it is still there."""
         if known is None or not self._is_still_there(known):
-            at = self._newest_record()
+            at = self._known_record(self._newest_record())
         elif not any(self._log.read(known.end, layout.BLANK_HEAD_SIZE)):
             # What is written next begins here.
             return known
@@ -86,15 +105,48 @@ class EndProbe:
 
     def _walked(self, at: int) -> Tail:
         """The tail that the chain from a record on leads to."""
-        evidence, last = _StoreTimes(), None
+        evidence, falling = _StoreTimes(), FallingTimes()
+        last, cut = None, None
         options = WalkOptions(evidence=evidence, check_crc=False, written_end=self._probed_end, looked_at=1)
         walk = LogWalk(self._log, at, stop=self._file_end, options=options)
         for records in walk:
-            last = _last_of(records)
+            fallen = falling.first_fallen(records.store_timestamps)
+            if not falling.fallen:
+                cut = None
+            elif fallen is not None:
+                known = self._is_known(_record_of(records, fallen))
+                if known or (known is None and not falling.surely):
+                    falling.accept()
+                else:
+                    cut = _tail(_start_of(records, fallen), _raw_of(records, fallen - 1) if fallen else last)
+            if cut is not None and records.end_offset > cut.end + LOOK_AHEAD:
+                break
+            last = _raw_of(records, -1)
             evidence.met(records)
+        if cut is not None:
+            return cut
         if walk.at == self._file_end:
-            return Tail(last[0] if last else at, walk.at)
+            return Tail(at, walk.at) if last is None else Tail(last[0], walk.at, _stored(last[1]))
         return _tail(walk.at, last)
+
+    def _is_known(self, record: Record | None) -> bool | None:
+        """Does its queue name the record? None: that can't be said."""
+        return None if self._queues is None or record is None else self._queues.knows(record)
+
+    def _known_record(self, at: int) -> int:
+        """A record at or before `at` that its queue names, near the last of these, or the file's first; `at`
+        itself if there are no queues.
+        """
+        if self._is_known(record_at(self._log, at, check_crc=False)) is not False:
+            return at
+        low, high = self._base, at
+        while low + NEAR < high:
+            middle = self._search.before((low + high) // 2)
+            if middle > low and self._is_known(record_at(self._log, middle, check_crc=False)):
+                low = middle
+            else:
+                high = (low + high) // 2
+        return low
 
     def _probed_end(self, log: object, offset: int, known: int) -> int:
         """As `written_end`, by probes."""
@@ -102,9 +154,15 @@ class EndProbe:
         return offset if written is None else min(written + 2 * PROBE, self._file_end)
 
     def _is_still_there(self, known: Tail) -> bool:
-        """Is the last record as it was? A log that was cut and written on has another."""
+        """Is the last record as it was? A log that was cut and written on has another, or a leftover that no queue
+        names; so hasn't one that was just written, and then the search costs some milliseconds."""
         record = record_at(self._log, known.last)
-        return record is not None and known.last + record.total_size == known.end
+        return (
+            record is not None
+            and known.last + record.total_size == known.end
+            and known.stored in (NO_TIME, record.store_timestamp)
+            and self._is_known(record) is not False
+        )
 
     def _newest_record(self) -> int:
         """A record from which the chain leads to the end: near the last bytes written, unless a record far
@@ -162,10 +220,24 @@ class _StoreTimes:
 def _tail(end: int, last: tuple[int, bytes] | None) -> Tail:
     if last is None:
         return Tail(end, end)
-    return Tail(last[0], last[0] if is_torn(last[1], check_crc=True) else end)
+    return Tail(last[0], last[0] if is_torn(last[1], check_crc=True) else end, _stored(last[1]))
 
 
-def _last_of(records: Records) -> tuple[int, bytes]:
-    """Offset and bytes of the last."""
-    start, end = int(records.positions[-1]), records.end.position
-    return start + records.base, bytes(records.buf[start:end])
+def _start_of(records: Records, which: int) -> int:
+    return int(records.positions[which]) + records.base
+
+
+def _raw_of(records: Records, which: int) -> tuple[int, bytes]:
+    """Offset and bytes of one of them."""
+    start = int(records.positions[which])
+    return start + records.base, bytes(records.buf[start : start + int(records.sizes[which])])
+
+
+def _record_of(records: Records, which: int) -> Record | None:
+    offset, raw = _raw_of(records, which)
+    return whole_record(raw, offset=offset)
+
+
+def _stored(raw: bytes) -> int:
+    head = read_head(raw)
+    return NO_TIME if head is None else head.store_timestamp

@@ -17,6 +17,7 @@ from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.pipeline.decode import storebytes
 from hatwisted.pipeline.decode.endprobe import EndProbe, Tail
 from hatwisted.pipeline.decode.filebytes import FileBytes
+from hatwisted.pipeline.decode.queueentries import QueueEntries
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
 from hatwisted.wire.storenames import LOG_FOLDER
@@ -147,16 +148,16 @@ class LogStore:
     def _find_tail(self) -> Tail:
         known = self._tail
         for file in reversed(self.files):
-            with _finder(file) as finder:
+            with _finder(file, QueueEntries(self.path)) as finder:
                 if not finder.is_unwritten():
                     return finder.tail(known if known and file.base <= known.last < file.end else None)
         return Tail(self.min_offset, self.min_offset)
 
 
 @contextmanager
-def _finder(file: LogFile) -> Iterator[EndProbe]:
+def _finder(file: LogFile, queues: QueueEntries | None = None) -> Iterator[EndProbe]:
     with storebytes.open_file(file.path) as opened:
-        yield EndProbe(opened, file.path, file.base, file.size)
+        yield EndProbe(opened, file.path, file.base, file.size, queues)
 
 
 def _cut(begin: int, end: int, size: int) -> Iterator[tuple[int, int]]:

@@ -25,7 +25,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.store.interfaces import IFile, IPages, LocalTime
+from hatwisted.kernel import ItemLinker
+from hatwisted.store.interfaces import Cells, IFile, IPages, LocalTime
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -101,6 +102,7 @@ class IndexFile:
         self._slot_count = slots
         self._item_count = items
         self._items_at = HEADER.size + slots * _SLOT.size
+        self._linker = None if ItemLinker is None else ItemLinker(HEADER.size, slots)
         self._pages: IPages | None = None
         self._slots: npt.NDArray[Any] = np.zeros(0, ">i4")
         self._items: npt.NDArray[Any] = np.zeros(0, _ITEM_TYPE)
@@ -158,13 +160,9 @@ class IndexFile:
             return 0
         pages = self._writable()
         first = self.count
-        items = np.empty(count, _ITEM_TYPE)
-        items["hash"] = hashes[:count]
-        items["physical"] = physical[:count]
-        items["seconds"] = self._seconds(timestamps[:count])
-        slots, order, items["previous"], new = self._link(self._slots, hashes[:count], first)
-        pages.write(self._items_at + first * ITEM.size, items.tobytes())
-        pages.write_cells(HEADER.size, slots, (first + order).astype(SLOT_TYPE))
+        items, slots, values, new = self._linked(hashes[:count], physical[:count], timestamps[:count])
+        pages.write(self._items_at + first * ITEM.size, items)
+        pages.write_cells(HEADER.size, slots, values)
         if first == 1:
             self.begin_timestamp, self.begin_physical = int(timestamps[0]), int(physical[0])
         self.slots_used += new
@@ -172,6 +170,21 @@ class IndexFile:
         self.end_timestamp, self.end_physical = int(timestamps[count - 1]), int(physical[count - 1])
         self._write_header()
         return count
+
+    def _linked(self, hashes: Ints, physical: Longs, timestamps: Longs) -> tuple[bytes, Longs, Cells, int]:
+        """Bytes of new items, the slots that change, what they become, and how many of them were unused."""
+        first = self.count
+        if self._linker is not None and first > 1:
+            view, begin = self._mapped().view, self.begin_timestamp
+            linked = self._linker.link(view, first, begin, hashes, physical, timestamps)
+            items, slots, values, new = linked
+            return items, np.frombuffer(slots, np.int64), np.frombuffer(values, SLOT_TYPE), new
+        rows = np.empty(len(hashes), _ITEM_TYPE)
+        rows["hash"] = hashes
+        rows["physical"] = physical
+        rows["seconds"] = self._seconds(timestamps)
+        touched, order, rows["previous"], new = self._link(self._slots, hashes, first)
+        return rows.tobytes(), touched, (first + order).astype(SLOT_TYPE), new
 
     def _seconds(self, timestamps: Longs) -> Longs:
         """Seconds of each item; item 1's is measured from where the file before ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from twisted.trial.unittest import SynchronousTestCase
@@ -26,6 +26,36 @@ SHOWN_SOMETIMES = {
     "rocketmq_group_retrydiff",  # with retries
     "rocketmq_group_dlqdiff",  # with dead letters
 }
+
+
+class Row(NamedTuple):
+    """What docs/metrics.md has of a figure."""
+
+    is_histogram: bool
+    labels: frozenset[str]
+    words: str
+
+
+def rows_of(figures: Figures) -> dict[str, Row]:
+    """By name, as a broker shows them."""
+    found = {}
+    for family in figures.families.values():
+        for sample in family.samples:
+            labels = frozenset(sample.labels) - {"le"}
+            found[SUFFIXES.sub("", sample.name)] = Row(
+                family.type == "histogram", labels, family.documentation
+            )
+    return found
+
+
+def rows_on_page(text: str) -> dict[str, Row]:
+    """By name, as the page has them."""
+    found = re.findall(r"^\| `(\w+)`( \(histogram\))? \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
+    return {
+        name: Row(bool(kind), frozenset(re.findall(r"`(\w+)`", labels)), words)
+        for name, kind, labels, words in found
+        if NAME.fullmatch(name)
+    }
 
 
 class ShippedTests(SynchronousTestCase):
@@ -50,8 +80,10 @@ class ShippedTests(SynchronousTestCase):
         nodes.ask("10.0.0.1:10911", RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
         nodes.pass_time(6)
         shown: set[str] = set()
+        self.rows: dict[str, Row] = {}
         for host in hosts:
             figures = Figures(page(nodes, f"{host}:5557", "/metrics")[1])
+            self.rows |= rows_of(figures)
             shown |= {SUFFIXES.sub("", sample.name) for sample in figures.samples}
         return shown | SHOWN_SOMETIMES | {"hatwisted_ha_slave_link_ends_total"}
 
@@ -78,6 +110,14 @@ class ShippedTests(SynchronousTestCase):
         named = {name for name in rows if NAME.fullmatch(name)}
         self.assertEqual(self.shown - named, set(), "not in docs/metrics.md")
         self.assertEqual(named - self.shown, set(), "only in docs/metrics.md")
+
+    def test_the_page_says_of_each_what_a_scrape_says(self) -> None:
+        page = rows_on_page((ROOT / "docs" / "metrics.md").read_text())
+        told = {name: row for name, row in self.rows.items() if name not in SHOWN_SOMETIMES}
+        labelled = {"cluster", "node_type", "node_id"}
+        self.assertGreater(len(told), 80)
+        for name, row in told.items():
+            self.assertEqual(page[name], row._replace(labels=row.labels - labelled), name)
 
     def test_the_example_of_prometheus_loads_the_rules(self) -> None:
         config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())

@@ -189,7 +189,8 @@ def _check_store(store: LogStore, tail: Tail) -> None:
     if store.min_offset > tail.physical_offset:
         return  # deleted by the broker's retention since; the checkpoint knows the place
     found = _record_at(store, tail)
-    wanted = {name: getattr(tail, name) for name in TAIL_COLUMNS}
+    # The broker's name isn't in its log: tail and store have been paired by it, whatever the folder is called.
+    wanted = {name: getattr(tail, name) for name in TAIL_COLUMNS if name != "broker"}
     if any(value is not None and found.get(name) != value for name, value in wanted.items()):
         raise WrongStore(
             f"{at}: the table has another record there, so this isn't the log it was landed from;"

@@ -150,6 +150,13 @@ class LocalTests(LakeCase):
         shutil.rmtree(Path(self.table, "_landing"))
         self.assertEqual(self.land().rows, 0)
 
+    def test_a_broker_by_another_name_than_its_folders_goes_on(self) -> None:
+        source = Stores([str(self.store.root)], {"broker": "elsewhere"})
+        for count in (20, 10, 0):
+            self.store.append(count)
+            self.assertEqual(self.land(source=source).rows, count)
+        self.assertEqual(self.offsets(), self.store.offsets)
+
     def test_fewer_columns(self) -> None:
         self.store.append(20)
         self.land(columns=["tags"])

@@ -1,0 +1,78 @@
+"""The commands of documentation pages, as they stand there, for a shell.
+
+A block is run by its page's test, unless a comment before it says who runs it, or why nobody does:
+`<!-- run by tests/... -->`, `<!-- not run: ... -->`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from testbed.processes import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+SECONDS = 120.0
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<mark>[^\n]*) -->\n\n)?(?P<indent> *)```sh\n(?P<code>.*?)^(?P=indent)```$",
+    re.DOTALL | re.MULTILINE,
+)
+HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """code: its lines; mark: the comment before it, "" for none; heading: the section that it stands in."""
+
+    code: str
+    mark: str
+    heading: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Every block of commands of a page, in its order."""
+    text = page.read_text()
+    headings = [(match.start(), match[1]) for match in HEADING.finditer(text)]
+    found = []
+    for match in BLOCK.finditer(text):
+        above = [title for at, title in headings if at < match.start()]
+        found.append(Block(match["code"], match["mark"] or "", above[-1] if above else ""))
+    return found
+
+
+def to_run(page: Path) -> list[str]:
+    """Those that the page's own test runs."""
+    return [block.code for block in blocks(page) if not block.mark]
+
+
+def put_in(text: str, replaced: Mapping[str, object]) -> str:
+    """A page's ports, addresses and folders in favour of a test's. replaced: theirs -> ours, whole words."""
+    for shown, ours in replaced.items():
+        text = re.sub(rf"(?<![\w.]){re.escape(shown)}(?!\w)", str(ours), text)
+    return text
+
+
+def run_block(
+    code: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """One block in a shell that ends with its first failure.
+
+    - code: its lines
+    - folder: where
+    - environment: on top of this process's
+    """
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ours = {"PATH": path, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder)}
+    return subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", code],
+        cwd=folder,
+        env={**os.environ, **ours, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
