@@ -48,6 +48,8 @@ FROM_CHECKOUT = {"readme": "README.md", "changelog": "CHANGELOG.md", "contributi
 PAGES = {CHECKOUT / name: DOCS / f"{page}.md" for page, name in FROM_CHECKOUT.items()}
 LINK = re.compile(r"\[([^\[\]]+)\]\(([^()#\s:]+)(#[^()\s]*)?\)")
 
+FILE_NAME = re.compile(r"[\w/-]+\.md")
+
 ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.+)")
 
 
@@ -73,7 +75,9 @@ def _with_links(text: str, base: Path, folder: Path) -> str:
         target = PAGES.get(target, target)
         if target.exists() and not target.is_relative_to(DOCS):
             return label
-        return f"[{label}]({os.path.relpath(target, folder)}{anchor})"
+        # A reader of the sources wants to see a file's name; the site fills in the title of what it leads to.
+        shown = "" if FILE_NAME.fullmatch(label) else label
+        return f"[{shown}]({os.path.relpath(target, folder)}{anchor})"
 
     return LINK.sub(led, text)
 

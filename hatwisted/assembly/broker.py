@@ -48,6 +48,7 @@ from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PULL_CODES, PullProcessor
+from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
@@ -171,6 +172,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         pulls=pulls,
         hold=hold,
         followers=followers,
+        new_topics=NewTopics(clock, tables.topics, lambda: followers.kept(slaves=role.sync_master)),
         consumer_admin=consumer_admin,
         offset_sync=offset_sync,
         runtime=runtime,
@@ -212,6 +214,7 @@ def master_role(node: NodeParts) -> MasterRole:
         timeout,
         node.ha if node.role.sync_master else None,
         node.store.record_at,
+        node.new_topics,
     )
     state = SendState(lambda: live.config.broker_permission, node.identity.store_address.rpartition(":")[0])
     return MasterRole(node, acks, state, check_options(config))

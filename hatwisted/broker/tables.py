@@ -98,7 +98,8 @@ class BrokerTables:
         # A slave's change once a sync, and what it has is all there is if its master is gone.
         self.delays.on_change(lambda: delays.save() if role.slave else delays.changed())
         self.filters.on_change(filters_file.changed)
-        self._new = topics, groups
+        self.settings: tuple[ConfigFile, ...] = topics, groups
+        """What has to be in its file before a change is confirmed."""
         self._others = [topics, groups, filters_file]
         self._flushers = (
             ConfigFlusher(clock, self._others),
@@ -114,7 +115,7 @@ class BrokerTables:
     def load(self) -> None:
         """Read the files; blocks. What is missing begins as RocketMQ's first start has it, and is written."""
         for file, decode in self._files.items():
-            if not file.load(decode) and file in self._new:
+            if not file.load(decode) and file in self.settings:
                 file.changed()
 
     def start(self) -> None:
@@ -125,7 +126,7 @@ class BrokerTables:
 
     def saved(self) -> Deferred[str | None]:
         """Fires when topics and groups, as they are now, are in their files: see `written`."""
-        return written(self._new)
+        return written(self.settings)
 
     def stop(self) -> Deferred[None]:
         """Write what has changed; fires when it's on disk."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any
 from typing import Protocol as Shape
 
-from twisted.internet import tcp
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
@@ -31,7 +30,7 @@ from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.refusals import RefusalLog
 from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
-from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, tune
+from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, socket_below, tune
 from hatwisted.ha.transferrate import TransferRate
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.store.errors import StoreError
@@ -39,9 +38,9 @@ from hatwisted.store.interfaces import IReplicatedLog
 from hatwisted.wire.haframe import HaProtocolError
 from hatwisted.wire.networks import counted_as
 
-CATCH_UP_CHUNK = 1 << 20
-"""Bytes read from the log at once for a lagging slave; big enough that the read costs nothing beside
-sending."""
+CATCH_UP_CHUNK = 256 << 10
+"""Bytes read from the log at once for a lagging slave. Enough for the read to cost nothing beside sending, and for
+every copy on the way to the socket to stay in the processor's cache: with 1 MiB it took twice the time."""
 
 EAGER_SIZE = 64 << 10
 """Bytes up to which a catch-up chunk is written in this very turn (the last stretch before going live). A
@@ -51,9 +50,9 @@ HA_WRITE_WINDOW = 1 << 20
 """Bytes of fresh appends that wait for a full transport buffer (64 KiB) to drain before the slave counts as
 lagging."""
 
-SEND_CHUNK = 256 << 10
-"""Bytes offered to the kernel in one send. Twisted's 128 KiB means eight turns of the reactor per chunk;
-with a whole chunk Twisted would copy what remains of it on every turn."""
+SEND_CHUNK = 512 << 10
+"""Bytes offered to the kernel in one send: a catch-up chunk with the heads of its frames, for which Twisted's
+128 KiB means three turns of the reactor."""
 
 REFUSED_LINGER = 5.0
 """Seconds a slave whose offset the log lacks is kept before it gets its answer and is closed. RocketMQ's
@@ -126,8 +125,9 @@ class HAConnection(Protocol):
         self.network = counted_as(self.host)
         self.last_read = self.last_write = self._service.clock.seconds()
         tune(transport, self._service.settings.sockets)
-        if isinstance(transport, tcp.Connection):
-            transport.SEND_LIMIT = SEND_CHUNK
+        below: Any = socket_below(transport)
+        if below is not None:
+            below.SEND_LIMIT = SEND_CHUNK
         transport.registerProducer(self, True)
         self._registered = True
         self._service.joined(self)

@@ -8,9 +8,9 @@ first (one heap of calls for all machines); then `simdisk` with its `siminode`, 
 seed's `group` (`setup`), its `messageload`, its faults (`faultplan`, `faultinjector`, `decay` of bits while
 they go on, and `bitrot` at the end) and who looks after it (`simoperator`), with the `history` of the answers
 that clients got, judged by `promises` on what `storeview` and `logwatch` see; an `outcome` is what came of it.
-Some runs have a `transactionload`, or a `tableload`: `deliveries` judges what brokers put by themselves later,
-`tablepromises` what they have confirmed about topics and groups, `indexcheck` the key index. Some have
-consumers: a `groupmember` is a process of theirs, `consumption` what its group was given, and
+Some runs have a `transactionload`, or a `tableload` (with `firstmessages`): `deliveries` judges what brokers
+put by themselves later, `tablepromises` what they have confirmed about topics and groups, `indexcheck` the key
+index. Some have consumers: a `groupmember` is a process of theirs, `consumption` what its group was given, and
 `progresspromises` judges what brokers know of it. `waitwatch` looks at what waits in brokers, `tightlimits` at
 how much, `deferredwatch` at every Deferred. `trace` tells two runs apart. `soak` runs seeds by the thousand,
 `shrink` leaves out the faults that a failure doesn't need, a `recording` makes the `simulationpage` on which

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred, succeed
 
 from hatwisted.broker.consumer.consumeroffset import Accepts, ConsumerOffsetTable
 from hatwisted.broker.consumer.progressbody import Progress
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.broker.node.tablewatch import TableWatch
+from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
@@ -34,6 +37,10 @@ def _saved_later(_watch: TableWatch) -> Deferred[None]:
     return succeed(None)
 
 
+def _at_once(_topics: NewTopics, settled: Any) -> Any:
+    return settled
+
+
 TABLE_BUGS: dict[str, Bug] = {
     "latest-by-clock": Bug(
         "a slave takes its master's topics if they are dated later than its own, each by its broker's clock",
@@ -56,6 +63,13 @@ TABLE_BUGS: dict[str, Bug] = {
                 *(Fault(at=at, kind="kill", host="b", lasts=1.0) for at in (8.3, 13.1, 17.8, 22.6)),
             ),
         },
+    ),
+    "topic-unkept": Bug(
+        "a topic's first message is answered before anybody has the topic in a file",
+        NewTopics,
+        "after",
+        _at_once,
+        conf={"tables": True, "sync_master": True, "copies": None},
     ),
     "progress-overwritten": Bug(
         "progress that another broker tells of replaces one's own, whichever has come further",

@@ -1,10 +1,12 @@
-"""An operator who makes, changes and deletes topics and groups, one after the other, by mqadmin's requests."""
+"""An operator who makes, changes and deletes topics and groups, one after the other, by mqadmin's requests; and
+producers whose messages make topics."""
 
 from __future__ import annotations
 
 from random import Random
 
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.firstmessages import FirstMessages
 from hatwisted.sim.group import Group
 from hatwisted.sim.messageload import TIMEOUT, not_answered
 from hatwisted.sim.tablepromises import Key, TablePromises
@@ -34,15 +36,18 @@ class TableLoad:
         self._promises = promises
         self._running = False
         self._made = 0
+        self._firsts = FirstMessages(client, group, group.random("first messages"), promises)
 
     def start(self) -> None:
         """Start making changes."""
         self._running = True
+        self._firsts.start()
         self._later()
 
     def stop(self) -> None:
         """Make no more."""
         self._running = False
+        self._firsts.stop()
 
     def _later(self) -> None:
         self._group.clock.callLater(self._random.expovariate(1 / PAUSE), self._turn)

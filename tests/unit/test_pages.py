@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.main import main
 from testbed.processes import REPOSITORY
 from tests.support.pages import DOCS, Block, blocks, put_in
 
@@ -71,6 +74,61 @@ class BlockTests(SynchronousTestCase):
     def test_ports_are_replaced_as_whole_words(self) -> None:
         text = "host:9876 19876 98765 10.0.0.1:9876;b"
         self.assertEqual(put_in(text, {"9876": 5}), "host:5 19876 98765 10.0.0.1:5;b")
+
+
+class NameTests(SynchronousTestCase):
+    """What pages name is there: commands with their options, files of the checkout, tests."""
+
+    PAGES = (*sorted(DOCS.rglob("*.md")), REPOSITORY / "README.md", REPOSITORY / "examples" / "README.md")
+
+    def commands(self, text: str) -> Iterator[str]:
+        """Every `hatwisted ...` of a page's code, whatever stands around it in a line."""
+        yield from re.findall(r"`hatwisted ([^`]+)`", text)
+        fenced = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        for block in (code for language, code in fenced if language in ("", "sh", "text")):
+            for line in block.replace("\\\n", " ").splitlines():
+                parts = re.split(r"\||;|&&", line.partition("#")[0])
+                yield from re.findall(r"^\W*hatwisted (.*)", "\n".join(parts), re.MULTILINE)
+
+    def wrong(self, words: list[str]) -> str | None:
+        """What of a command isn't there."""
+        command: click.Command = main
+        context = click.Context(main)
+        while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z]+", words[0]):
+            below = command.get_command(context, words[0])
+            if below is None:
+                return words[0]
+            command, words = below, words[1:]
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        asked = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        return ", ".join(asked - known - {"-h", "--help"}) or None
+
+    def test_every_command_with_its_options(self) -> None:
+        count = 0
+        for page in self.PAGES:
+            for text in self.commands(page.read_text()):
+                words = [word.strip("'\"") for word in text.split()]
+                firsts = words[0].split("|") if words else []
+                for first in firsts:
+                    count += 1
+                    self.assertIsNone(self.wrong([first, *words[1:]]), f"{page.name}: hatwisted {text}")
+        self.assertGreater(count, 100)
+
+    def test_one_that_isnt_there_is_noticed(self) -> None:
+        self.assertEqual(self.wrong(["topic", "paint"]), "paint")
+        self.assertEqual(self.wrong(["topic", "list", "--colour=red"]), "--colour")
+        self.assertIsNone(self.wrong(["group", "reset", "billing", "Orders", "2h", "--yes"]))
+
+    def test_every_test_that_a_page_leans_on(self) -> None:
+        count = 0
+        for page in self.PAGES:
+            text = page.read_text()
+            for path in re.findall(r"tests/[\w/]+\.py", text):
+                count += 1
+                self.assertTrue((REPOSITORY / path).is_file(), f"{page.name}: {path}")
+            for path, name in re.findall(r"`(tests/[\w/]+\.py)`\s+`(test_\w+)`", text):
+                self.assertIn(f"def {name}(", (REPOSITORY / path).read_text(), page.name)
+        self.assertGreater(count, 80)
 
 
 class SiteTests(SynchronousTestCase):

@@ -34,6 +34,7 @@ from hatwisted.broker.node.registration import Registration
 from hatwisted.broker.node.tablefollowers import TableFollowers
 from hatwisted.broker.pull.pullhold import PullHold
 from hatwisted.broker.pull.pullmessage import PullProcessor
+from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
@@ -93,6 +94,7 @@ class NodeParts:
     pulls: PullProcessor
     hold: PullHold
     followers: TableFollowers
+    new_topics: NewTopics
     consumer_admin: ConsumerAdmin
     offset_sync: OffsetSyncProcessors
     runtime: RuntimeInfo

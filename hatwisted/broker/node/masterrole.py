@@ -45,6 +45,7 @@ class MasterRole:
         self.acks = acks
         self._stale = node.consumers.progress.stale
         self._last_run = node.last_run
+        self._new_topics = node.new_topics
         self.puts = InnerPuts(store, acks, identity.store_host)
         count_sent_back = node.consumer_admin.stats.count_sent_back
         own_puts = InnerPuts(store, acks.without_slaves(), identity.store_host)
@@ -66,6 +67,7 @@ class MasterRole:
     def start(self) -> None:
         """Deliver delayed messages, and ask about undecided ones. A master dials no one (B16)."""
         self._stale.begin(complete=self._last_run.serve(master=True))
+        self._new_topics.start()
         for source in self._sources:
             self._runtime.add_source(source)
         self._schedule.start()
@@ -75,6 +77,7 @@ class MasterRole:
         """Take nothing more from clients."""
         self._state.stop()
         self._progress.stop()
+        self._new_topics.stop()
 
     def stop(self) -> Deferred[Any]:
         """Put nothing more of our own, and let the slaves have what there is."""

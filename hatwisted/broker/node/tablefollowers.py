@@ -115,6 +115,11 @@ class TableFollowers:
         for wait in tuple(self._waits):
             self._end(wait)
 
+    @property
+    def watching(self) -> list[str]:
+        """Hosts of the slaves that watch."""
+        return [follower.host for follower in self._followers.values()]
+
     # -- slaves ----------------------------------------------------------------------------------------------
 
     def watch(
@@ -184,6 +189,13 @@ class TableFollowers:
             return copied.addCallback(lambda remark: told if remark is None else f"{told}; {remark}")
 
         return self._tables.saved().addCallback(saved)
+
+    def kept(self, *, slaves: bool) -> Deferred[object]:
+        """Fires when the tables as they are now are in our files, and, with `slaves`, in those of the slaves that
+        watch, or after COPY_WAIT. Never fails."""
+        late = slaves and any(follower.has < self._state for follower in self._followers.values())
+        copied: Deferred[str | None] = self.copied() if late else succeed(None)
+        return self._tables.saved().addCallback(lambda _: copied)
 
     def copied(self) -> Deferred[str | None]:
         """Fires when every slave has the tables as they are now, or after COPY_WAIT: with None, or with a remark

@@ -4,7 +4,8 @@ Read `putack` (a put waits for the disk, for a slave, for both, or for nothing),
 messages, messages sent back and the records of transactions take the same way as a send).
 
 `responsecode` turns a status into the code of an answer, `sendstate` says whether clients may have anything stored
-at present, `missingcopies` logs what no slave has.
+at present, `missingcopies` logs what no slave has, `newtopics` holds answers about messages that have made their
+topic until that is kept.
 
 It never answers OK before flush and replication have reached the put's end, as far as the configuration asks
 for them.

@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.put.missingcopies import MissingCopies
+from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
@@ -55,6 +56,7 @@ class PutAcks:
     - flush_timeout: seconds (`syncFlushTimeout`)
     - replication: provider of IReplication on a SYNC_MASTER, None elsewhere
     - record: the record at a log offset, for what is said of puts that no slave has
+    - new_topics: answers about puts to these are held
     """
 
     def __init__(
@@ -64,12 +66,14 @@ class PutAcks:
         flush_timeout: float,
         replication: IReplication | None,
         record: Callable[[int], Record | None] = lambda offset: None,
+        new_topics: NewTopics | None = None,
     ) -> None:
         self._clock = clock
         self._flush = flush
         self._flush_timeout = flush_timeout
         self._replication = replication
         self._missing = MissingCopies(clock, record)
+        self._new_topics = new_topics
         self.may_wait = flush.waits or replication is not None
         """Does any put have to wait here?"""
         self.waiting = 0
@@ -77,6 +81,11 @@ class PutAcks:
         """Seconds that puts have waited for the disk, those that a sync reaches as one; late ones too."""
         self.replicate_times = Histogram()
         """The same for slaves."""
+
+    @property
+    def may_hold(self) -> bool:
+        """May a put that is settled now be told of later?"""
+        return self.may_wait or (self._new_topics is not None and self._new_topics.some)
 
     def without_slaves(self) -> PutAcks:
         """The same for puts that wait for the disk alone."""
@@ -104,6 +113,8 @@ class PutAcks:
 
         puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
         """
+        if self._new_topics is not None and self._new_topics.some:
+            settled = self._new_topics.after(settled)
         waits = self.may_wait
         waiting = [put for put in puts if put.status is None and put.wait] if waits else []
         if len(waiting) < len(puts):

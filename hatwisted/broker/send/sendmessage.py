@@ -89,7 +89,7 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
         if puts:
             self._store.append(puts)
-            if self._acks.may_wait:
+            if self._acks.may_hold:
                 _lighten(puts)
             self._acks.settle(puts, partial(self._answer, connection))
 

@@ -120,11 +120,16 @@ class TopicConfigTable:
         self._topics = {topic.topic_name: topic for topic in first.topics()}
         self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS | {AUTO_CREATE_TOPIC, TRACE_TOPIC}
         self._listeners: list[Callable[[], None]] = []
+        self._on_made: list[Callable[[str], None]] = []
         self.version = DataVersion(timestamp=self._now())
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every change."""
         self._listeners.append(listener)
+
+    def on_made(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of each topic that is made on demand, after those of `on_change`."""
+        self._on_made.append(listener)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self._topics.get(topic)
@@ -174,7 +179,7 @@ class TopicConfigTable:
         if len(self._topics) >= MAX_TOPICS:
             remark = f"topic[{topic}] isn't created: the broker has {len(self._topics)} topics already"
             return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
-        self.put(inherited)
+        self._make(inherited)
         return inherited
 
     def _inherit(self, topic: str, parent_name: str, queue_nums: int, sys_flag: int) -> TopicConfig | None:
@@ -202,8 +207,13 @@ class TopicConfigTable:
         config = self._topics.get(topic)
         if config is None:
             config = _topic(topic, queues, perm, sys_flag)
-            self.put(config)
+            self._make(config)
         return config
+
+    def _make(self, config: TopicConfig) -> None:
+        self.put(config)
+        for made in self._on_made:
+            made(config.topic_name)
 
     def put(self, config: TopicConfig) -> None:
         """Make or change a topic."""

@@ -1,8 +1,9 @@
 """Rows as messages: record batches in, `Outgoing` messages for `batchproducer` out.
 
-A message's queue is, in this order: where columns chosen for it hash to; the row's own `queue_id`; its `partition`
-(queues counted by broker and number); where its `key` hashes to; any. "Any" moves on after each full request,
-from a queue that differs from task to task, so that small batches don't all go to the first queue.
+A message's queue is, in this order: where columns chosen for it hash to; the row's own `queue_id`; its
+`partition` (the same, with a `broker`; without, queues are counted by broker and number); where its `key` hashes
+to; any. "Any" moves on after each full request, from a queue that differs from task to task, so that small
+batches don't all go to the first queue.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ class RowMessages:
         if self._options.keep_queues and row.get("queue_id") is not None:
             return row.get("broker"), row["queue_id"], None
         if row.get("partition") is not None:
+            if row.get("broker"):
+                return row["broker"], row["partition"], None
             return None, None, row["partition"]
         if row.get("key") is not None:
             return None, None, crc32(_bytes(row["key"]))

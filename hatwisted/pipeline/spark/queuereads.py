@@ -21,6 +21,7 @@ from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import PullOptions, QueueRange, queue_name
 from hatwisted.pipeline.spark.brokerfilter import broker_filter
 from hatwisted.pipeline.spark.filters import FilterPushdown, conditions, span, time_span
+from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_rows, kafka_wire_schema, needed_for
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, sql_expression
@@ -42,7 +43,8 @@ class QueuePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What every task of a read needs to know. lossy: deleted messages are no error."""
+    """What every task of a read needs to know. lossy: deleted messages are no error; kafka: as which rows they are
+    given, if not as they are."""
 
     settings: ClusterSettings
     choice: TopicChoice
@@ -50,6 +52,7 @@ class ReadTask:
     where: tuple[Condition, ...]
     min_partitions: int | None
     lossy: bool
+    kafka: pa.Schema | None = None
     sql92: str | None = None
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -64,7 +67,10 @@ class ReadTask:
                     terms=broker_filter(wanted.queue, self.where, self.sql92),
                 )
                 for batch in cluster.read(wanted, self.schema.names, where=self.where, how=how):
-                    yield shaped(batch, self.schema)
+                    if self.kafka is None:
+                        yield shaped(batch, self.schema)
+                    else:
+                        yield kafka_rows(batch, self.kafka)
 
     def tasks(self, ranges: Iterable[QueueRange], patience: float = 0.0) -> list[InputPartition]:
         """The ranges as partitions; patience: as QueuePartition has it."""
@@ -73,13 +79,15 @@ class ReadTask:
     @classmethod
     def of(cls, options: Options, schema: StructType) -> ReadTask:
         """From the options and the columns wanted."""
+        kafka = kafka_wire_schema(schema) if is_kafka(options) else None
         return cls(
             settings=cluster_settings(options),
             choice=TopicChoice.of(options),
-            schema=wire_schema(schema),
+            schema=wire_schema(schema) if kafka is None else needed_for(kafka.names),
             where=conditions(options),
             min_partitions=options.integer("minPartitions", least=1),
             lossy=not options.flag("failOnDataLoss", True),
+            kafka=kafka,
             sql92=sql_expression(options),
         )
 

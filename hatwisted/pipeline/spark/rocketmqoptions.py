@@ -38,13 +38,18 @@ OPTIONS: Final = (
     *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
     "sql92",
 )
 BROKER_AWAY: Final = 300.0
 """Seconds for which a stream goes on without a group of brokers: as long as a machine takes to be replaced by
 one that has its disk. Longer, and nobody may have noticed."""
-_OTHER_NAMES: Final = {"maxOffsetsPerTrigger": "maxRecordsPerTrigger"}
+_OTHER_NAMES: Final = {
+    "maxOffsetsPerTrigger": "maxRecordsPerTrigger",
+    "subscribe": "topics",
+    "subscribePattern": "topicsPattern",
+}
 """As Spark's source for Kafka calls it."""
 
 

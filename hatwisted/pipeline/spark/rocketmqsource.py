@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.spark.filters import is_given_filters
+from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_schema
 from hatwisted.pipeline.spark.queuereads import PushingQueueReader, QueueReader, ReadTask
 from hatwisted.pipeline.spark.readoptions import BadOption, Limits, OffsetBound, Options
 from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
@@ -33,7 +34,10 @@ class RocketMQSource(MessageSink):
         return NAME
 
     def schema(self) -> StructType:
-        columns = self._options().items("columns")
+        options = self._options()
+        if is_kafka(options):
+            return kafka_schema(options)
+        columns = options.items("columns")
         return spark_schema(check_columns(columns) if columns else None)
 
     def reader(self, schema: StructType) -> QueueReader:

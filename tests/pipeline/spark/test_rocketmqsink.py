@@ -81,6 +81,28 @@ def test_what_is_read_is_copied(spark: SparkSession, cluster: dict[str, str]) ->
     assert read(spark, cluster, "Copy").count() == IN_THE_TOPIC
 
 
+def test_kafkas_columns_there_and_back(spark: SparkSession, cluster: dict[str, str]) -> None:
+    rows = spark.range(40).selectExpr(
+        "concat('k', id) as key",
+        "cast(id as string) as value",
+        "array(struct('h' as key, cast('v' as binary) as value)) as headers",
+    )
+    write(rows, cluster, topic="Kafka")
+    options = {**cluster, "schema": "kafka", "includeHeaders": "true"}
+    first = spark.read.format("rocketmq").options(**options).option("subscribe", "Kafka").load()
+    write(first, cluster, topic="KafkaAgain")
+    again = spark.read.format("rocketmq").options(**options).option("subscribePattern", "KafkaA.*").load()
+    columns = ["key", "value", "headers", "partition", "offset", "timestampType", "broker"]
+    assert again.select(*columns).exceptAll(first.select(*columns)).isEmpty()
+    assert (
+        again.where("topic = 'KafkaAgain' and timestamp > current_timestamp() - interval 1 day").count() == 40
+    )
+    stream = spark.readStream.format("rocketmq").options(**options, subscribe="Kafka").load()
+    query = stream.selectExpr("cast(key as string)").writeStream.format("memory").queryName("kafka")
+    assert query.trigger(availableNow=True).start().awaitTermination(300)
+    assert {row.key for row in spark.table("kafka").collect()} == {f"k{number}" for number in range(40)}
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "told"),
     [

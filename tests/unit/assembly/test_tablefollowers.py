@@ -12,9 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.broker.node.tablefollowers import COPY_WAIT, HOLD, MAX_FOLLOWERS
 from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.memorynode import MemoryNodes, MortalClock
+from tests.support.slowdisk import SlowDisk
 
 MASTER, SLAVE, SECOND = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 ADDRESS = f"{MASTER}:10911"
@@ -157,24 +157,6 @@ class ChangesMissedTests(FollowerCase):
             self.nodes.result(client.close())
         codes = [self.successResultOf(each).code for each in asked]
         self.assertEqual(codes, [0] * MAX_FOLLOWERS + [2])
-
-
-class SlowDisk(InlineWorker):
-    """Runs calls at once, or, while `waiting` is a list, when `work` is called."""
-
-    waiting: list[tuple[Deferred[Any], Any, tuple[object, ...]]] | None = None
-
-    def run(self, function: Any, *args: object) -> Deferred[Any]:
-        if self.waiting is None:
-            return super().run(function, *args)
-        done: Deferred[Any] = Deferred()
-        self.waiting.append((done, function, args))
-        return done
-
-    def work(self) -> None:
-        waiting, self.waiting = self.waiting or [], None
-        for done, function, args in waiting:
-            super().run(function, *args).chainDeferred(done)
 
 
 class MastersFileTests(SynchronousTestCase):

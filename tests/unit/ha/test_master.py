@@ -321,7 +321,7 @@ class WriteSideTests(SynchronousTestCase):
         self.assertEqual(rig.service.status()[0].state, "live")
 
     def test_B46_B47_a_lagging_slave_is_fed_one_chunk_per_drain(self) -> None:
-        rig = MasterRig(filled(5 << 20, file_size=1 << 30))
+        rig = MasterRig(filled(5 * haconnection.CATCH_UP_CHUNK, file_size=1 << 30))
         slave = rig.slave()
         write = slave.wire.write
 

@@ -10,7 +10,7 @@ from twisted.internet.error import TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
-from hatwisted.ha.haclient import BULK_READ, LIVE_READ
+from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.ha.sockets import socket_below
@@ -116,8 +116,8 @@ class DiallingTests(SynchronousTestCase):
         self.patch(rig.link, "_socket", socket_below(layer))
         for size, found in (
             (LIVE_READ // 2, LIVE_READ),
-            (LIVE_READ - RECORD, BULK_READ),
-            (BULK_READ - RECORD, BULK_READ),
+            (LIVE_READ - RECORD, BULK_READ_OF_TLS),
+            (BULK_READ_OF_TLS - RECORD, BULK_READ_OF_TLS),
             (LIVE_READ // 2, LIVE_READ),
         ):
             rig.link._adapt_read_size(size)

@@ -26,7 +26,7 @@ from hatwisted.tls.certificates import Identity
 from hatwisted.tls.contexts import ClientAuth, client_context, server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT, Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting, TlsFailed
-from hatwisted.tls.tlslayer import server_layers
+from hatwisted.tls.tlslayer import PIECE, RECORD, server_layers
 from hatwisted.tls.tlsport import TlsServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.networks import allow_list
@@ -156,7 +156,7 @@ class PermissiveTests(TlsPortCase):
         self.network.names["broker-a"] = BROKER
         self.successResultOf(self.connect(host="broker-a"))
 
-    def test_a_big_write_leaves_in_one_piece(self) -> None:
+    def test_a_big_write_leaves_in_one_piece_and_of_a_bigger_one_the_first(self) -> None:
         client = self.successResultOf(self.connect())
         pieces: list[int] = []
 
@@ -165,8 +165,11 @@ class PermissiveTests(TlsPortCase):
             write_now(transport, data)
 
         self.patch(tlslayer, "write_now", write)
-        self.assertEqual(len(self.echo(client, 200_000)), 200_000)
-        self.assertEqual([size > 200_000 for size in pieces], [True, True], "a request and its answer")
+        for size, at_once in ((100_000, 100_000), (1_000_000, PIECE)):
+            pieces.clear()
+            self.assertEqual(len(self.echo(client, size)), size)
+            whole = [at_once < piece < at_once + RECORD for piece in pieces]
+            self.assertEqual(whole, [True, True], "a request and its answer")
 
     def test_whoever_verifies_nothing_accepts_anything(self) -> None:
         self.shown = Issued(("nobody",))

@@ -1,0 +1,81 @@
+"""Producers whose messages make their topics: once such a message is answered, its topic is kept as one that an
+operator has made."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hatwisted.broker.put.newtopics import KEEP_WAIT
+from hatwisted.remoting.client import RemotingClient
+from hatwisted.sim.group import Group
+from hatwisted.sim.history import Sent
+from hatwisted.sim.messageload import TIMEOUT, not_answered, request
+from hatwisted.sim.tablepromises import Key, TablePromises
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.registration import PERM_READ, PERM_WRITE
+from hatwisted.wire.remoting import RemotingCommand
+
+PAUSE = 4.0
+"""Seconds between an answer and the next message, on average."""
+
+IN_TIME = KEEP_WAIT / 2
+"""Seconds: an answer that took longer may have come because a broker, by its own clock, waited no longer."""
+
+
+class FirstMessages:
+    """One producer, each of whose messages goes to a topic of its own.
+
+    - client: whose requests they are
+    - group: to which they go
+    - random: draws when
+    - promises: told of the topics
+    """
+
+    def __init__(self, client: RemotingClient, group: Group, random: Random, promises: TablePromises) -> None:
+        self._client = client
+        self._group = group
+        self._random = random
+        self._promises = promises
+        self._running = False
+        self._sent = 0
+
+    def start(self) -> None:
+        """Start sending."""
+        self._running = True
+        self._later()
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._running = False
+
+    def _later(self) -> None:
+        self._group.clock.callLater(self._random.expovariate(1 / PAUSE), self._turn)
+
+    def _turn(self) -> None:
+        if not self._running:
+            return
+        group = self._group
+        self._sent += 1
+        body = b"%08d of its topic" % self._sent
+        topic, now = f"first-{self._sent}", group.clock.seconds()
+        sent = Sent(number=self._sent, topic=topic, queue_id=0, body=body, sent_at=now)
+        call = self._client.call(group.master_address, request(sent, group.clock), TIMEOUT)
+        call.addCallback(self._answered, sent, group.master, self._copied())
+        call.addErrback(not_answered).addCallback(lambda _: self._later())
+
+    def _answered(self, answer: RemotingCommand, sent: Sent, master: str, copied: bool) -> None:
+        group = self._group
+        late = group.clock.seconds() - sent.sent_at > IN_TIME
+        if answer.code != ResponseCode.SUCCESS or late or not group.serves(master) or group.master != master:
+            return
+        if not any(file.problem for file in group.machines[master].service.parts.tables.settings):
+            slaves = copied and self._copied()
+            self._promises.changed(Key("topic", sent.topic), PERM_READ | PERM_WRITE, slaves=slaves)
+
+    def _copied(self) -> bool:
+        """Does the master wait for its slave? While some limits are tight it may not."""
+        group = self._group
+        if group.setup.tight or not group.linked():
+            return False
+        parts = group.machines[group.master].service.parts  # a restart may have changed its role
+        return bool(parts.role.sync_master and parts.followers.watching)
