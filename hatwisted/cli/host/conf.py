@@ -155,8 +155,14 @@ def _print_wrapped(text: str, indent: str) -> None:
     """On a terminal in lines that fit it; a line for a program. indent: of a second line."""
     if sys.stdout.isatty():
         columns = min(shutil.get_terminal_size().columns - 1, WIDEST)
-        kept = {"break_on_hyphens": False, "break_long_words": False}
-        text = textwrap.fill(text, columns, initial_indent="  ", subsequent_indent=indent, **kept)
+        wrapper = textwrap.TextWrapper(
+            columns,
+            initial_indent="  ",
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        text = wrapper.fill(text)
     else:
         text = f"  {text}"
     click.echo(text)
