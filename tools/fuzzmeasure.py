@@ -21,7 +21,7 @@ from importlib import import_module
 from random import Random
 from typing import Any, Final
 
-from tools.fuzz import CHECKOUT, LONGEST, corpora, targets
+from tools.fuzz import CHECKOUT, LONGEST, corpora, forget_events, targets
 
 PATTERNS: Final = 300
 """Inputs of each target."""
@@ -48,6 +48,7 @@ def inputs(name: str) -> Iterator[bytes]:
 def measure(name: str) -> dict[str, float]:
     """Seconds and bytes of one target."""
     target, slowest = targets()[name], 0.0
+    forget_events()
     for data in target.seeds():
         target.feed(data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
