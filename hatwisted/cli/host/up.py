@@ -79,8 +79,8 @@ def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
 
 
 def _port_lock() -> int | None:
-    """A descriptor, held from the choice of ports until servers listen there: two commands at once would choose the
-    same ones. None where there is no place for it."""
+    """A descriptor, held from the choice of ports until servers listen there: two commands at once would choose
+    the same ones. None where there is no place for it."""
     path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
     try:
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
