@@ -20,10 +20,10 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.config.errors import SettingError
 from hatwisted.config.protection import is_loopback
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.metrics.advice import Advice
 from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.families import Source
+from hatwisted.metrics.groupwatch import GroupWatch
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
@@ -74,8 +74,7 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
                 Claim(config.dashboard_port, interface_of(config.dashboard_address or LOOPBACK), "dashboard")
             )
             password = _dashboard_password(config, parts)
-            advice = Advice(node, health, watch)
-            state = LiveState(node, watch, advice, EventFeed(globalLogPublisher))
+            state = LiveState(node, watch, health, GroupWatch(node), EventFeed(globalLogPublisher))
             site, streams = live_site(state, password, parts.clock)
             ports.append(_served(parts, claims[-1], config, site))
             beside += [state, streams]

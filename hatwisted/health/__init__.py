@@ -2,8 +2,8 @@
 
 `javatext` reads the numbers in RocketMQ's words for people. `figures` are what brokers of any make say of
 themselves (codes 26, 28 and 907), taken twice with some time between; `judgement` makes findings of them, each
-with one line of advice. `events` are what happened between
-two looks. `surroundings` judges the host that a broker is to run on.
+with one line of advice, `readiness` of what only the broker itself knows, `words` put how it is into a few.
+`events` are what happened between two looks. `surroundings` judges the host that a broker is to run on.
 
-Who asks for the figures is no concern of this room: the command line asks over the network, a broker itself.
+Who asks for the figures is no concern of this room: `hatwisted status` and the live page show the same.
 """

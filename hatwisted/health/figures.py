@@ -41,6 +41,9 @@ class BrokerFigures(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     at: float
     error: str | None = None
     version: str | None = None
+    """RocketMQ's, or the one that it does as."""
+    hatwisted: str | None = None
+    """Ours, of one of ours."""
     role: str | None = None
     log_begin: int | None = None
     log_end: int | None = None
@@ -98,6 +101,7 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
         address=address,
         at=answers.at,
         version=str(said.get("brokerVersionDesc", "")) or None,
+        hatwisted=str(said.get("hatwistedVersion", "")) or None,
         role=config.get("brokerRole"),
         log_begin=javatext.whole(said.get("commitLogMinOffset")),
         log_end=javatext.whole(said.get("commitLogMaxOffset")),

@@ -29,8 +29,8 @@ CLOCK_OFF: Final = 5.0
 """Seconds; brokers tell theirs to a second, and messages carry it."""
 GROUP_BEHIND: Final = 10_000
 """Messages; below it a consumer group may just be busy."""
-SILENT: Final = 20.0
-"""Seconds without a word on the HA link: RocketMQ's haHousekeepingInterval, after which it is closed."""
+LATE: Final = 60.0
+"""Seconds behind from which on somebody should look: as in the alert rules."""
 
 
 class Weight(Enum):
@@ -94,7 +94,10 @@ def _of_groups(view: View) -> Iterator[Finding]:
         by_group.setdefault(broker.group, []).append(broker)
     for name, brokers in by_group.items():
         master = next((each for each in brokers if each.is_master), None)
-        attach = f"hatwisted attach {';'.join(view.now.name_servers)} {name}"
+        servers = ";".join(view.now.name_servers)
+        attach = (
+            f"hatwisted attach {servers} {name}" if servers else "start one: haMasterAddress is this HA port"
+        )
         if master is None:
             yield _problem(
                 "no-master",
@@ -102,16 +105,21 @@ def _of_groups(view: View) -> Iterator[Finding]:
                 "has no master: its slaves serve reads, and nothing can be sent to it",
                 "start the master again; if it is lost, see docs/operations.md, replacing a master",
             )
-        elif len(brokers) == 1 and master.error is None:
+        elif master.error is None and _is_alone(master, brokers):
+            advice = (
+                attach if len(brokers) == 1 else "its slaves are registered and not linked: what do they say?"
+            )
             if master.role == "SYNC_MASTER":
                 yield _problem(
                     "sync-master-alone",
                     label(master),
                     "is a SYNC_MASTER without a slave: each send is answered SLAVE_NOT_AVAILABLE",
-                    attach,
+                    advice,
                 )
             else:
-                yield _note("no-copy", label(master), "has no slave", attach)
+                yield _note(
+                    "no-copy", label(master), "has no slave: its messages are on one disk alone", advice
+                )
         versions = {each.version for each in brokers if each.version}
         if len(versions) > 1:
             yield _note(
@@ -120,6 +128,11 @@ def _of_groups(view: View) -> Iterator[Finding]:
                 f"runs {' and '.join(sorted(versions))}",
                 "they work together; upgrade slaves first, then the master",
             )
+
+
+def _is_alone(master: BrokerFigures, brokers: list[BrokerFigures]) -> bool:
+    """By its own word (907), or, of RocketMQ 4's, by who is registered."""
+    return len(brokers) == 1 if master.slaves is None else not master.slaves
 
 
 def _of_brokers(view: View) -> Iterator[Finding]:

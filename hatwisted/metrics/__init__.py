@@ -6,8 +6,9 @@ and `processfigures` (who the broker is, its clients, certificates, and what the
 turns bytes of lag into seconds; `linkwatch` feeds it, and asks a slave's master how long its log is. `exposition`
 makes the text that is scraped, in steps; `health` says what is wrong; `web` serves these.
 
-The live page: `hour` and `eventfeed` (what has been), `advice` (what to do), `livestate` (all that is shown),
-`chart` (lines as SVG) and `livepage`. `service` runs the ports.
+The live page: `hour` and `eventfeed` (what has been), `groupwatch` (the others of the group, by a `looking` that
+the command line has, too), `livestate` (all that is shown), `chart` (lines as SVG) and `livepage`. `service`
+runs the ports.
 
 Nothing here is called by puts or pulls: what is counted there is counted anyway, and read here when somebody asks.
 """

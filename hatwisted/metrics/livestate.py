@@ -10,9 +10,14 @@ from hatwisted import __version__
 from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.broker.node.masterrole import MasterRole
 from hatwisted.broker.node.slaverole import SlaveRole
-from hatwisted.metrics.advice import Advice
+from hatwisted.health.figures import BrokerFigures, View
+from hatwisted.health.judgement import Finding, Weight, findings
+from hatwisted.health.readiness import late, of_itself
+from hatwisted.health.words import make_of, state_of
 from hatwisted.metrics.chart import Chart, drawn, span_of
 from hatwisted.metrics.eventfeed import EventFeed
+from hatwisted.metrics.groupwatch import GroupWatch
+from hatwisted.metrics.health import Health
 from hatwisted.metrics.hour import INTERVAL, Hour, Totals, counts_of
 from hatwisted.metrics.linkwatch import LOOK_INTERVAL, LinkWatch
 from hatwisted.timing.histogram import Histogram
@@ -24,14 +29,18 @@ class LiveState:
 
     - node: the broker
     - watch: knows how late links are
-    - advice: what isn't well
+    - health: what is wrong with it
+    - group: how the others are
     - feed: what has happened
     """
 
-    def __init__(self, node: BrokerNode, watch: LinkWatch, advice: Advice, feed: EventFeed) -> None:
+    def __init__(
+        self, node: BrokerNode, watch: LinkWatch, health: Health, group: GroupWatch, feed: EventFeed
+    ) -> None:
         self._node = node
         self._watch = watch
-        self._advice = advice
+        self._health = health
+        self._group = group
         self._feed = feed
         self._clock = node.parts.clock
         self.hour = Hour()
@@ -75,7 +84,9 @@ class LiveState:
     def shown(self) -> dict[str, Any]:
         """All but the charts."""
         parts, store = self._node.parts, self._node.parts.store
-        findings = self._advice.findings()
+        self._group.look_soon()
+        view = self._group.view
+        found = self._findings(view)
         slave = self._node.services if isinstance(self._node.services, SlaveRole) else None
         lag = self._furthest_behind()
         return {
@@ -86,8 +97,10 @@ class LiveState:
             "address": parts.identity.address,
             "role": "slave" if slave is not None else parts.config.config.broker_role.value,
             "version": __version__,
-            "findings": findings,
-            "grave": sum(each.grave for each in findings),
+            "findings": found,
+            "grave": sum(each.weight is Weight.PROBLEM for each in found),
+            "group": [] if view is None else [_member(view, each) for each in view.now.brokers],
+            "name_servers": {} if view is None else view.now.name_servers,
             "tiles": [
                 ("in_rate", "Messages in", f"{store.stats.put_tps()[0]:,.0f}/s", store.stats.put_total),
                 (
@@ -114,6 +127,18 @@ class LiveState:
                 for told in reversed(self._feed.told)
             ],
         }
+
+    def _findings(self, view: View | None) -> list[Finding]:
+        """What the broker knows of itself, and what the others' answers say: as `hatwisted status` puts it."""
+        parts = self._node.parts
+        where = f"{parts.identity.name} {f'slave {parts.role.broker_id}' if parts.role.slave else 'master'}"
+        found = [] if view is None else findings(view)
+        if isinstance(self._node.services, SlaveRole):
+            found += late(where, self._watch.lag_seconds)
+        else:
+            for link in self._links():
+                found += late(f"slave {link.address}", self._seconds_behind(link))
+        return of_itself(where, self._health.reasons(), found)
 
     def _link(self, link: Any) -> dict[str, Any]:
         return {
@@ -173,8 +198,20 @@ class LiveState:
         ]
 
 
-def _ago(chart: Chart, now: float) -> str:
-    return f"{span_of(chart, now) / 60:.0f} min ago"
+def _member(view: View, broker: BrokerFigures) -> dict[str, Any]:
+    state, mood = state_of(view, broker)
+    growth = view.growth(broker)
+    return {
+        "id": broker.id,
+        "role": broker.role or ("MASTER" if broker.is_master else "SLAVE"),
+        "address": broker.address,
+        "make": make_of(broker),
+        "state": state,
+        "mood": mood.value,
+        "log_end": broker.log_end,
+        "rate": "" if growth is None else f"{size_text(growth)}/s",
+        "disk": "" if broker.disk_used is None else f"{broker.disk_used:.0%}",
+    }
 
 
 def _most(chart: Chart) -> str:

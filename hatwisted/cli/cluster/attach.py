@@ -20,7 +20,6 @@ from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
-from hatwisted.cli.cluster.looking import properties_in
 from hatwisted.cli.cluster.newslave import answers, check_connects, place_of, start, twistd, write_files
 from hatwisted.cli.cluster.slaveplan import (
     Master,
@@ -43,6 +42,7 @@ from hatwisted.config.load import load_broker_config, read_source
 from hatwisted.config.pairing import pairing
 from hatwisted.config.roles import as_slave
 from hatwisted.health import javatext
+from hatwisted.metrics.looking import properties_in
 from hatwisted.wire.quantities import size_text, time_text
 from hatwisted.wire.registration import MASTER_ID
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt
-from hatwisted.cli.cluster.looking import answers_of
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.survey import Survey
 from hatwisted.health.figures import BrokerFigures, broker_figures
+from hatwisted.metrics.looking import answers_of
 from hatwisted.wire.quantities import size_text, time_text
 
 INTERVAL: Final = 1.0

@@ -13,7 +13,6 @@ import msgspec
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.pauses import Pauses
-from hatwisted.cli.cluster.statusscreen import span_text
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.output import json_option, table_text
 from hatwisted.client.cluster import Cluster
@@ -21,6 +20,7 @@ from hatwisted.client.driver import deferred
 from hatwisted.clientcore.admin import QueueProgress
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Survey
+from hatwisted.health.words import span_text
 from hatwisted.wire.topics import RETRY_PREFIX
 
 WATCH: Final = 2.0

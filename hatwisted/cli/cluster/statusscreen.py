@@ -16,6 +16,7 @@ from rich.text import Text
 from hatwisted.health.events import Event
 from hatwisted.health.figures import BrokerFigures, Look, View
 from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
+from hatwisted.health.words import Mood, counted, make_of, span_text, state_of
 from hatwisted.wire.printable import printable
 from hatwisted.wire.quantities import size_text, time_text
 
@@ -26,6 +27,7 @@ MOST_EVENTS: Final = 8
 LINKED: Final = "transfer"
 """State of a link that needs no word."""
 GOOD, BAD, FAINT = "green", "bold red", "dim"
+STYLES: Final = {Mood.GOOD: GOOD, Mood.BUSY: "yellow", Mood.BAD: BAD}
 
 
 def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> RenderableType:
@@ -40,19 +42,10 @@ def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> 
     return Group(*parts)
 
 
-def span_text(seconds: float) -> str:
-    """A time as people say it: 0.4 s, 12 s, 3 min, 2.5 h."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
 def _head(view: View, found: list[Finding]) -> Iterable[RenderableType]:
     problems = sum(each.weight is Weight.PROBLEM for each in found)
     when = datetime.fromtimestamp(view.now.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.now.at else ""
-    verdict = Text("all well", GOOD) if not problems else Text(_count(problems, "problem"), BAD)
+    verdict = Text("all well", GOOD) if not problems else Text(counted(problems, "problem"), BAD)
     yield Text.assemble((f"{when}  ", FAINT), verdict)
     for address, error in view.now.name_servers.items():
         state = Text("no answer", BAD) if error else Text("ok", GOOD)
@@ -73,25 +66,9 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
 
 def _who(view: View, broker: BrokerFigures) -> Text:
     role = broker.role or ("MASTER" if broker.is_master else "SLAVE")
-    state, style = _state(view, broker)
-    words = f"{broker.id:>3} {role:<12}  {printable(broker.address)}  {printable(broker.version or '')}  "
-    return Text.assemble(words, (printable(state), style))
-
-
-def _state(view: View, broker: BrokerFigures) -> tuple[str, str]:
-    if broker.error is not None:
-        return "no answer", BAD
-    if broker.is_master:
-        count = None if broker.slaves is None else len(broker.slaves)
-        return ("up" if count is None else f"up, {_count(count, 'slave')} linked"), GOOD
-    lag = view.lag(broker)
-    if lag is None:
-        return "up", GOOD
-    if not lag.bytes:
-        return "level", GOOD
-    age = "" if lag.seconds is None else f", {span_text(lag.seconds)}"
-    still = "" if lag.to_level is None else f", level in {span_text(lag.to_level)}"
-    return f"{size_text(lag.bytes)} behind{age}{still}", "yellow" if lag.rate else BAD
+    state, mood = state_of(view, broker)
+    words = f"{broker.id:>3} {role:<12}  {printable(broker.address)}  {printable(make_of(broker))}  "
+    return Text.assemble(words, (printable(state), STYLES[mood]))
 
 
 def _figures(view: View, broker: BrokerFigures) -> str:
@@ -126,10 +103,12 @@ def _groups(look: Look) -> Iterable[RenderableType]:
     yield Text()
     yield Text.assemble(("consumer groups", "bold"), f"  {len(groups)}, {len(behind)} of them behind")
     if unasked:
-        yield Text(f"  {_count(unasked, 'more group')} not looked at: hatwisted group lag asks all", "yellow")
+        yield Text(
+            f"  {counted(unasked, 'more group')} not looked at: hatwisted group lag asks all", "yellow"
+        )
     for each in behind[:MOST_GROUPS]:
         style = BAD if each.behind >= GROUP_BEHIND else ""
-        members = "" if each.members is None else f"  {_count(each.members, 'member')}"
+        members = "" if each.members is None else f"  {counted(each.members, 'member')}"
         yield Text(f"  {each.behind:>12,}  {printable(each.name)}{members}", style)
     if len(behind) > MOST_GROUPS:
         yield Text(f"  and {len(behind) - MOST_GROUPS} more: --json has all", FAINT)
@@ -150,7 +129,3 @@ def _events(happened: Sequence[Event]) -> Iterable[RenderableType]:
     for each in happened[-MOST_EVENTS:]:
         when = datetime.fromtimestamp(each.at, UTC).strftime("%H:%M:%S")
         yield Text.assemble((f"  {when}  ", FAINT), printable(f"{each.where}: {each.what}"))
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -18,7 +18,6 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
-from hatwisted.cli.cluster.looking import answers_of, properties_in
 from hatwisted.cli.cluster.newslave import answers, is_free
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, limits, versions
@@ -47,6 +46,7 @@ from hatwisted.health.surroundings import (
     of_ports,
     problem,
 )
+from hatwisted.metrics.looking import answers_of, properties_in
 from hatwisted.tls.certificates import CertificateError, PemFiles, read_material
 from hatwisted.wire.printable import printable
 from hatwisted.wire.registration import MASTER_ID, ClusterInfo

@@ -110,8 +110,9 @@ def test_a_restart_of_the_broker_is_survived(pair: Shown, browser: Chromium) -> 
 def test_a_lost_slave_is_told_with_what_to_do(pair: Shown, browser: Chromium) -> None:
     browser.visit(pair.address(0))
     pair.slave.kill()
-    until(browser, lambda: "no slave copies this log" in text_of(browser, "state"), "it is told")
+    until(browser, lambda: "is a SYNC_MASTER without a slave" in text_of(browser, "state"), "it is told")
     assert "1 problem" in text_of(browser, "state")
+    assert "up, 0 slaves linked" in text_of(browser, "group")
     until(browser, lambda: "left at" in text_of(browser, "events"), "the event is there")
 
 

@@ -14,6 +14,7 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
+from hatwisted.metrics.groupwatch import GroupWatch
 from hatwisted.metrics.livepage import MAX_STREAMS
 from tests.support.figures import Reader, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
@@ -24,6 +25,13 @@ PASSWORD = "operator:s3cret"
 
 def figures(text: str) -> dict[str, str]:
     return dict(re.findall(r'data-figure="(\w+)" data-value="([^"]*)"', text))
+
+
+def members(text: str) -> list[list[str]]:
+    """The cells of the group's table."""
+    (table,) = re.findall(r'<table id="group">.*?</table>', text, re.DOTALL)
+    rows = re.findall(r"<tr[^>]*>(<td.*?)</tr>", table)
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
 
 
 def asks(path: str, *, host: str = MASTER, password: str | None = PASSWORD) -> bytes:
@@ -85,15 +93,52 @@ class LivePageTests(SynchronousTestCase):
     def test_what_is_wrong_is_said_with_what_to_do(self) -> None:
         self.start(MASTER)
         self.nodes.pass_time(2)
+        self.shown()  # it looks at the others once somebody does at it
         text = self.shown()
         self.assertIn(">1 problem</p>", text)
-        self.assertIn("no slave copies this log", text)
-        self.assertIn("can it reach listenPort + 1 here?", text)
+        self.assertIn("is a SYNC_MASTER without a slave", text)
+        self.assertIn(f"hatwisted attach {NAME_SERVER} broker-a", text)
         self.start(
             SLAVE, BrokerRole.SLAVE, broker_id=1, namesrv_addr=None, ha_master_address="10.0.0.77:10912"
         )
         self.nodes.pass_time(2)
         self.assertIn("connect to the master&#39;s HA port", self.shown(SLAVE))
+
+    def test_the_whole_group_is_shown_as_status_has_it(self) -> None:
+        master, slave = self.pair()
+        self.nodes.send(f"{MASTER}:10911", bytes(100))
+        self.nodes.pass_time(6)
+        for host in (MASTER, SLAVE):
+            self.shown(host)
+            rows = members(self.shown(host))
+            self.assertEqual([row[0] for row in rows], ["0 SYNC_MASTER", "1 SLAVE", "name server"], host)
+            self.assertEqual([row[1] for row in rows], ["up, 1 slave linked", "level", "up"], host)
+            self.assertEqual(rows[1][3], f"{slave.parts.store.log.max_offset:,}")
+        self.nodes.stop(slave)
+        self.nodes.pass_time(2)
+        self.shown()
+        self.nodes.pass_time(3)
+        text = self.shown()
+        self.assertNotIn(">well</p>", text)
+        self.assertIn("broker-a master: is a SYNC_MASTER without a slave", text)
+
+    def test_a_slave_without_name_servers_shows_its_master(self) -> None:
+        self.start(MASTER)
+        self.start(
+            SLAVE, BrokerRole.SLAVE, broker_id=1, namesrv_addr=None, ha_master_address=f"{MASTER}:10912"
+        )
+        self.nodes.pass_time(5)
+        self.shown(SLAVE)
+        rows = members(self.shown(SLAVE))
+        self.assertEqual(
+            [row[:2] for row in rows], [["0 SYNC_MASTER", "up, 1 slave linked"], ["1 SLAVE", "level"]]
+        )
+
+    def test_nobody_is_asked_while_nobody_looks(self) -> None:
+        node = self.start(MASTER)
+        asked = self.patch(GroupWatch, "_look", lambda watch: self.fail("asked")) and node
+        self.nodes.pass_time(30)
+        self.assertTrue(asked.running)
 
     def test_the_stream_sends_what_has_changed(self) -> None:
         self.pair()

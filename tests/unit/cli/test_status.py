@@ -7,10 +7,11 @@ from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.looking import look_at
-from hatwisted.cli.cluster.statusscreen import screen, span_text
+from hatwisted.cli.cluster.statusscreen import screen
 from hatwisted.clientcore import survey
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import findings
+from hatwisted.health.words import span_text
 from tests.support.clusterrig import asynchronous
 from tests.unit.cli import test_cluster_commands as commands
 

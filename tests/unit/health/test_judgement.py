@@ -126,6 +126,12 @@ class FindingsTests(SynchronousTestCase):
         self.assertEqual(note.advice, f"hatwisted attach {NAMES} a")
         self.assertEqual(names(look(broker(0, 9, role="SYNC_MASTER"))), ["sync-master-alone"])
 
+    def test_whether_a_master_is_alone_is_its_own_word_where_it_has_one(self):
+        linked = {"haConnectionInfo": [{"addr": "10.0.0.9:1", "lastReadTimestamp": 99_000}]}
+        self.assertEqual(names(look(broker(0, 9, ha=linked))), [], "a slave that isn't registered")
+        found = names(look(broker(0, 9, role="SYNC_MASTER", ha={"haConnectionInfo": []}), broker(1, 9)))
+        self.assertEqual(found, ["sync-master-alone"])
+
     def test_a_slave_that_stands_still(self):
         now = look(broker(0, 9_000, at=110.0), broker(1, 1_000, at=110.0))
         self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000)), now), ["slave-stands-still"])
