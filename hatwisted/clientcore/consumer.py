@@ -210,7 +210,7 @@ class Consumer:
 
     @property
     def refusal(self) -> Refused | None:
-        """Why nothing comes: no broker lets the group in, for good. None if one does, or nobody has answered yet."""
+        """Why nothing comes: no broker lets the group in, for good. None if one does, or none has answered yet."""
         return self._session.refusal
 
     @property

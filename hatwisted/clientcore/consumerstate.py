@@ -33,7 +33,7 @@ class ConsumerState:
 
     @property
     def refusal(self) -> Refused | None:
-        """Why nothing comes: no broker lets the group in, for good. None if one does, or nobody has answered yet."""
+        """Why nothing comes: no broker lets the group in, for good. None if one does, or none has answered yet."""
         return self._core.refusal
 
     @property
