@@ -32,7 +32,7 @@ help:
 	@echo '              and docs/simulation.html, which shows one of them;'
 	@echo '              then what else chance decides, tried ROUNDS=10 times as often (0: not at all): among it'
 	@echo '              1,000 kills of real brokers under load, and 200 failures of their power'
-	@echo 'make lint     ruff, mypy, import-linter, codespell, the docs, and whether the branch has a news fragment'
+	@echo 'make lint     ruff, mypy, import-linter, codespell, container files, docs, and whether the branch has a news fragment'
 	@echo 'make bench    measure against Apache RocketMQ and write docs/benchmarks.md; ROW=send-sync for one row,'
 	@echo '              with AGAINST=REV this checkout against another revision of it, in alternation'
 	@echo 'make coverage the unit layer with a table of branch coverage, which has a floor'
@@ -112,6 +112,8 @@ lint: $(call extras,lint pipeline docs)
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
+	$(BIN)/hadolint Containerfile
+	$(BIN)/kubernetes-validate --strict --quiet conf/kubernetes/hatwisted.yaml
 	$(SPHINX)
 	@news=$$($(BIN)/towncrier build --draft --version next 2>&1) || { echo "$$news"; exit 1; }
 	@if git rev-parse --quiet --verify '$(BASE)^{commit}' >/dev/null 2>&1; \

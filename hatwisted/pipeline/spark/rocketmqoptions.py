@@ -22,6 +22,8 @@ from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
+from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.sqlfilter.expression import sql92_filter
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
@@ -38,6 +40,7 @@ OPTIONS: Final = (
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
+    "sql92",
 )
 BROKER_AWAY: Final = 300.0
 """Seconds for which a stream goes on without a group of brokers: as long as a machine takes to be replaced by
@@ -100,6 +103,19 @@ def cluster_settings(options: Options) -> ClusterSettings:
 def broker_away(options: Options) -> float:
     """Seconds for which a group of brokers may be away from a stream."""
     return _seconds(options, "brokerAwayMs", BROKER_AWAY)
+
+
+def sql_expression(options: Options) -> str | None:
+    """The option sql92. Brokers don't refuse a pull whose expression they can't read, and give what they like."""
+    text = options.text("sql92")
+    if text is not None:
+        try:
+            sql92_filter(text)
+        except Sql92Error as error:
+            raise options.wrong(
+                "sql92", f"a condition on properties, as a > 5 AND b = 'x' ({error})"
+            ) from None
+    return text
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
