@@ -129,8 +129,9 @@ class RewrittenTailTest(StoreCase):
             self.assertEqual(store.end(), end_of(log.records[at + 1]), at)
 
     def test_any_mixture(self) -> None:
-        """Queues that follow a little later, sizes that differ, new records that end where an old one does, several
-        cuts one after the other: with a queue the end is found wherever it is."""
+        """Queues that follow a little later, sizes that differ, new records that end where an old one does,
+        several cuts one after the other: with a queue the end is found wherever it is.
+        """
         dice = random.Random(11)
         for turn in range(150):
             same = lay_out(
