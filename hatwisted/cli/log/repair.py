@@ -13,15 +13,18 @@ would differ from its copies for ever, and no broker would notice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from os.path import join
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.logwalk import Damage, LogWalk, WalkOptions
 from hatwisted.store.disk.wholefile import replace_file
+from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.sidefile import SIDE_FOLDER, keep_aside, side_file
 from hatwisted.store.log.filequeue import FileQueue
@@ -123,22 +126,46 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
     fs = folder.fs
     side_folder = join(folder.required_root(), SIDE_FOLDER)
     fs.makedirs(side_folder)
-    if fs.exists(plan.side_file):
-        raise CannotRun(
-            f"{plan.side_file} exists: move it away, it is the only copy of bytes that were cut earlier"
-        )
-    free = fs.usage(side_folder)[1]
-    if free < plan.bytes:
-        raise CannotRun(
-            f"{side_folder} has {free} bytes free, but {plan.bytes} are needed to keep what is cut"
-        )
-    keep_aside(fs, plan.side_file, log, (plan.offset, plan.end), progress)
+    if not _is_kept(fs, log, plan):
+        _keep(fs, side_folder, log, plan, progress)
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
     # Consumers may hold offsets of messages that are about to go; the broker must not accept them.
     fs.remove(join(folder.required_root(), LAST_RUN_FILE))
     _cut(log, plan.offset)
     plan.done = True
+
+
+def _is_kept(fs: IFileSystem, log: FileQueue, plan: RepairPlan) -> bool:
+    """Has this cut been interrupted, by a failure of power for example, when all was in the side file? What it had
+    cut by then is zero. Raises CannotRun if the file has other bytes."""
+    if not fs.exists(plan.side_file):
+        return False
+    same = fs.size(plan.side_file) == plan.bytes
+    with closing(fs.open(plan.side_file, read_only=True)) as kept:
+        at = plan.offset
+        while same and at < plan.end:
+            chunk = log.read(at, min(CHUNK, plan.end - at))
+            here = np.frombuffer(chunk, np.uint8)
+            there = np.frombuffer(kept.pread(len(chunk), at - plan.offset), np.uint8)
+            same = bool(np.all((here == there) | (here == 0)))
+            at += len(chunk)
+    if not same:
+        raise CannotRun(
+            f"{plan.side_file} exists: move it away, it is the only copy of bytes that were cut earlier"
+        )
+    return True
+
+
+def _keep(
+    fs: IFileSystem, side_folder: str, log: FileQueue, plan: RepairPlan, progress: Callable[[int], None]
+) -> None:
+    free = fs.usage(side_folder)[1]
+    if free < plan.bytes:
+        raise CannotRun(
+            f"{side_folder} has {free} bytes free, but {plan.bytes} are needed to keep what is cut"
+        )
+    keep_aside(fs, plan.side_file, log, (plan.offset, plan.end), progress)
 
 
 def _cut(log: FileQueue, offset: int) -> None:

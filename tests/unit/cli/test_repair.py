@@ -108,11 +108,33 @@ class RepairTests(SynchronousTestCase):
         damaged = self.damage(SECOND)
         run("repair", self.store, "--yes")
         (path,) = (self.store / "commitlog").glob("*65536")
-        path.write_bytes(damaged[65536:])
-        result = run("repair", self.store, "--yes")
-        self.assertEqual(result.exit_code, 2)
-        self.assertIn("the only copy of bytes that were cut earlier", result.stderr)
-        self.assertEqual(self.log_bytes(), damaged)
+        (side,) = (self.store / "repair").glob("*.bin")
+        kept = side.read_bytes()
+        for other in (kept[:-1] + b"!", kept[:-1]):
+            path.write_bytes(damaged[65536:])
+            side.write_bytes(other)
+            result = run("repair", self.store, "--yes")
+            self.assertEqual(result.exit_code, 2)
+            self.assertIn("the only copy of bytes that were cut earlier", result.stderr)
+            self.assertEqual(self.log_bytes(), damaged)
+            self.assertEqual(side.read_bytes(), other)
+
+    def test_a_cut_that_was_interrupted_when_all_was_kept_goes_on(self) -> None:
+        damaged = self.damage(SECOND)
+        run("repair", self.store, "--yes")
+        cut = self.log_bytes()
+        (path,) = (self.store / "commitlog").glob("*65536")
+        (side,) = (self.store / "repair").glob("*.bin")
+        kept = side.read_bytes()
+        for zeros in (0, 100):
+            path.write_bytes(damaged[65536:])
+            overwrite(self.store, SECOND + 2000, bytes(zeros))
+            side.with_suffix(".json").unlink()
+            result = run("repair", self.store, "--yes", "--at", SECOND)
+            self.assertEqual(result.exit_code, 0, result.output)
+            self.assertEqual(self.log_bytes(), cut)
+            self.assertEqual(side.read_bytes(), kept)
+            self.assertTrue(side.with_suffix(".json").exists())
 
     def test_no_room_for_the_side_file(self) -> None:
         damaged = self.damage(SECOND)
