@@ -24,7 +24,7 @@ from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.consumeservice import ConsumeService, InOrder, LogAndSkip, Retries, Rule
 from hatwisted.clientcore.delivery import AckIndex, Listener
 from hatwisted.clientcore.driver import Answer, Repeating
-from hatwisted.clientcore.errors import BadSetting, ClientError, Closed
+from hatwisted.clientcore.errors import BadSetting, ClientError, Closed, Refused
 from hatwisted.clientcore.membership import Membership
 from hatwisted.clientcore.message import ReceivedMessage, checked_group
 from hatwisted.clientcore.messagestream import Messages, MessageStream
@@ -207,6 +207,11 @@ class Consumer:
     def reject(self, message: ReceivedMessage) -> None:
         """Reject `message`, which `next_message` or a loop gave: it is delivered again later."""
         self._stream.reject(message)
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why nothing comes: no broker lets the group in, for good. None if one does, or none has answered yet."""
+        return self._session.refusal
 
     @property
     def uncommitted(self) -> int:

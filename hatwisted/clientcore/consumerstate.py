@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hatwisted.clientcore import consumer
+from hatwisted.clientcore.errors import Refused
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -29,6 +30,11 @@ class ConsumerState:
     def progress(self) -> dict[MessageQueue, int]:
         """By queue the offset to go on from."""
         return self._core.progress
+
+    @property
+    def refusal(self) -> Refused | None:
+        """Why nothing comes: no broker lets the group in, for good. None if one does, or none has answered yet."""
+        return self._core.refusal
 
     @property
     def uncommitted(self) -> int:

@@ -21,6 +21,8 @@ _LASTING: Final = frozenset(
 )
 _ACL: Final = "AclException"
 """In the remark of a 4.x broker that doesn't accept an account; the code is that of any error."""
+_NO_FILTER: Final = "does not support consumer to filter"
+"""In the remark of a broker with enablePropertyFilter=false to a pull with an expression; likewise."""
 MAX_REMARK: Final = 300
 """Characters of a server's words that an error repeats."""
 
@@ -126,7 +128,7 @@ class Refused(ClientError):
     @property
     def lasting(self) -> bool:
         """Will the same request be refused again, whenever it comes?"""
-        return self.code in _LASTING or _ACL in self.remark
+        return self.code in _LASTING or _ACL in self.remark or _NO_FILTER in self.remark
 
 
 def _name(code: int) -> str:

@@ -66,6 +66,7 @@ class Session:
         self._producers: dict[str, GroupMember] = {}
         self._consumers: dict[str, GroupMember] = {}
         self._beaten: set[str] = set()
+        self._refusals: dict[str, Refused] = {}
         self._joined = 0
         """Rises with each member: a heartbeat that was made before says nothing of it."""
         self._heard: set[str] = set()
@@ -175,6 +176,11 @@ class Session:
         joined = self._joined
         await gather(self._beat_one(address, body, joined) for address in self._listeners())
 
+    @property
+    def refusal(self) -> Refused | None:
+        """Why a broker lets no member in for good, as long as none lets them in."""
+        return None if self._beaten else next(iter(self._refusals.values()), None)
+
     def introduce(self) -> None:
         """Beat soon, if a known broker hasn't heard of all members yet."""
         if not self._introducing and not self._heard.issuperset(self._listeners()):
@@ -205,8 +211,11 @@ class Session:
             await self.ask(address, RequestCode.HEART_BEAT, body=body)
         except (CallFailed, Refused) as error:
             self.log.info("heartbeat: {error}", error=error)
+            if isinstance(error, Refused) and error.lasting:
+                self._refusals[address] = error
         else:
             self._beaten.add(address)
+            self._refusals.pop(address, None)
             if joined == self._joined:
                 self._heard.add(address)
 
@@ -229,6 +238,7 @@ class Session:
     def _lost(self, address: str) -> None:
         self._beaten.discard(address)
         self._heard.discard(address)
+        self._refusals.pop(address, None)
 
     def _on_request(self, address: str, request: RemotingCommand) -> Answer:
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:

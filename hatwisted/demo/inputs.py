@@ -43,21 +43,30 @@ class InputError(Exception):
 
 
 class Message(NamedTuple):
-    """A message as a producer sends it."""
+    """A message as a producer sends it. due: seconds after the first one, 0 for as soon as possible."""
 
     topic: str
     body: bytes
     properties: bytes
     flag: int = 0
     sys_flag: int = 0
+    due: float = 0.0
 
 
 class Source(Protocol):
     """Messages, and how far they have been read."""
 
-    name: str
-    total: int
-    position: int
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def total(self) -> int:
+        """Bytes."""
+
+    @property
+    def position(self) -> int:
+        """Of these."""
 
     def __iter__(self) -> Iterator[Message]:
         """Every message once."""

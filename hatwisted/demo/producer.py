@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from hatwisted.client.cluster import Cluster
@@ -40,6 +41,7 @@ class Producer:
 
     def __init__(self, cluster: Cluster) -> None:
         # Tried once: a message that a retry stored twice would count as one too many.
+        self._clock = cluster.clock
         self._producer = cluster.producer(GROUP, timeout=SEND_TIMEOUT, retries=0, max_in_flight=IN_FLIGHT)
         self.statuses: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
@@ -51,8 +53,14 @@ class Producer:
         return self.statuses.total() + self.refusals.total()
 
     async def send_all(self, messages: Iterable[Message]) -> None:
-        """Send everything; returns when every request has been answered or given up."""
+        """Send everything, each when it's due; returns when every request has been answered or given up."""
+        begun = None
         for group in grouped(messages):
+            if group[0].due:
+                begun = self._clock.seconds() if begun is None else begun
+                wait = begun + group[0].due - self._clock.seconds()
+                if wait > 0:
+                    await deferLater(self._clock, wait)
             await self._producer.ready()
             sending = self._producer.deliver(_request(group))
             sending.addCallbacks(self._stored, self._refused, (group,), {}, (group,))
@@ -94,7 +102,10 @@ def grouped(messages: Iterable[Message]) -> Iterator[list[Message]]:
     for message in messages:
         fits = len(group) < BATCH_COUNT and size + len(message.body) <= BATCH_BYTES
         if group and not (
-            fits and message.topic == group[0].topic and not message.sys_flag | group[0].sys_flag
+            fits
+            and message.topic == group[0].topic
+            and message.due == group[0].due
+            and not message.sys_flag | group[0].sys_flag
         ):
             yield group
             group, size = [], 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from hatwisted.wire import layout
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.record import make_record
+from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.logbuilder import LogBuilder
 
@@ -57,6 +58,15 @@ class GrowingStore:
                 file.seek(begin % FILE_SIZE)
                 file.write(data)
             begin += len(data)
+
+    def store_later(self, numbers: Iterable[int], later: int = 3_600_000) -> None:
+        """These records are other ones, of the same size, stored so many ms later."""
+        for number in numbers:
+            record = self._log.records[number]
+            later_one = msgspec.structs.replace(record, store_timestamp=record.store_timestamp + later)
+            with self._file(record.physical_offset).open("r+b") as file:
+                file.seek(record.physical_offset % FILE_SIZE)
+                file.write(encode_record(later_one))
 
     def _record(self, number: int) -> Record:
         keys = {"KEYS": f"k{number}", "UNIQ_KEY": f"U{number:015d}", "TAGS": f"t{number % 3}"}

@@ -68,7 +68,7 @@ def run_block(
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ours = {"PATH": path, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder)}
     return subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", code],
+        ["bash", "-e", "-c", code],
         cwd=folder,
         env={**os.environ, **ours, **(environment or {})},
         stdin=subprocess.DEVNULL,

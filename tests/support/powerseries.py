@@ -217,7 +217,7 @@ class PowerSeries:
         """A moment in the middle of the load, and the number of a disk that has broken before it."""
         judges = Judges(chronicle, self.terms, MASTER, SLAVE)
         broken_disk = None
-        if self.lives == 0:  # both logs are empty, and equal without a link
+        if not self._slave_has_topics():  # logs that are both empty are equal without a link
             wait_until(lambda: links(self._group.master_port), RECOVERY_SECONDS, "the slave is linked")
         self._make_topics()
         with JudgedProducer(self._group.master_port, self.lives + 1, PACE, judges) as producer:
@@ -238,6 +238,12 @@ class PowerSeries:
                     begin_writeback(path)
             end = self._disks.position()
         return end, broken_disk
+
+    def _slave_has_topics(self) -> bool:
+        with self._group.slave_client() as client:
+            table = client.call(RequestCode.GET_ALL_TOPIC_CONFIG).expect(0).json()
+        assert isinstance(table, dict)
+        return all(topic in table["topicConfigTable"] for topic in TOPICS)
 
     def _make_topics(self) -> None:
         """By an operator's order, until the answer names no slave that lacks them. One that its first message

@@ -19,6 +19,7 @@ from hatwisted.logcodec.recordhead import read_head
 from hatwisted.wire import fastjson
 from hatwisted.wire.batch import decode_batch
 from hatwisted.wire.codes import FLAG_RESPONSE, RequestCode, ResponseCode
+from hatwisted.wire.consumerdata import ALL_TAGS
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_record
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
@@ -30,6 +31,8 @@ BORN = HostPort(b"\x7f\0\0\1", 4711)
 STORED = HostPort(b"\x7f\0\0\1", 10911)
 FIRST_TIME = 1_700_000_000_000
 
+MOST_LOOKED_AT = 800
+"""Messages that a broker looks at for one pull."""
 HANG_UP = object()
 SILENCE = object()
 Script = Callable[[RemotingCommand], object]
@@ -150,6 +153,8 @@ class ScriptedBroker(ScriptedServer):
         self.most = most
         self.suggested = 0
         self.shows_entries = True
+        self.tags: dict[int, str] = {}
+        """By offset; what a pull's expression goes by."""
         super().__init__(tls)
 
     def pulls(self) -> list[int]:
@@ -201,10 +206,17 @@ class ScriptedBroker(ScriptedServer):
 
     def _found(self, request: RemotingCommand, offset: int, count: int) -> RemotingCommand:
         found: list[bytes] = []
-        while offset < self.high and len(found) < min(count, self.most):
+        wanted = request.ext.get("subscription", ALL_TAGS).split(" || ")
+        first, seen = offset, False
+        while offset < self.high and len(found) < min(count, self.most) and offset < first + MOST_LOOKED_AT:
             if offset in self.messages:
-                found.append(self.messages[offset])
+                seen = True
+                if wanted == [ALL_TAGS] or self.tags.get(offset) in wanted:
+                    found.append(self.messages[offset])
             offset += 1
+        if not found and seen:
+            none = ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"
+            return self._pulled(request, *none, offset)
         if not found:
             removing = ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING"
             return self._pulled(request, *removing, offset)

@@ -11,7 +11,7 @@ from tests.support.demoprogram import demo, finished
 
 
 def test_the_golden_store_is_replicated_and_read_back(tmp_path: Path) -> None:
-    status, output = finished(demo(tmp_path, "--once", "--no-pipeline"))
+    status, output = finished(demo(tmp_path, "--once", "--no-pipeline", "--seconds=0"))
     assert status == 0, output
     assert "229 messages" in output
     assert "byte-identical" in output
@@ -22,7 +22,7 @@ def test_the_golden_store_is_replicated_and_read_back(tmp_path: Path) -> None:
 
 def test_without_the_data_pipeline_the_rest_is_done_and_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['pyspark'] = None\n")
-    status, output = finished(demo(tmp_path, "--once", path=tmp_path))
+    status, output = finished(demo(tmp_path, "--once", "--seconds=0", path=tmp_path))
     assert status == 0, output
     assert "read back from the slave: 229 messages" in output
     assert "pip install 'hatwisted[pipeline]'" in output

@@ -166,7 +166,7 @@ def test_a_name_server_and_a_master_with_an_installed_sample(python: Path, tmp_p
 
 def test_the_demo_has_its_input_with_it(python: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [python, "-m", "hatwisted.demo", "--once", "--no-pipeline"],
+        [python, "-m", "hatwisted.demo", "--once", "--no-pipeline", "--seconds=0"],
         cwd=tmp_path,
         env={**os.environ, **OUTSIDE},
         stdout=subprocess.PIPE,

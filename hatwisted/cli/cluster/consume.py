@@ -99,7 +99,7 @@ def consume(**options: Any) -> None:
     what was printed. Options are named as kcat's where they do the same; docs/mqadmin.md has the list.
 
     Exit codes: 0 finished (also by Ctrl-C, or at the end by --end); 1 stopped by --idle before --count messages
-    arrived, or not everything could be committed; 2 usage error, no cluster, or a refused expression.
+    arrived, or not everything could be committed; 2 usage error, no cluster, or a refused expression or account.
     """
     _check_reading(options)
     options["piece"] = _piece(options)
@@ -217,6 +217,10 @@ class _Printing:
         )
         try:
             await consumer.start()
+            if consumer.refusal is not None:
+                refusal = consumer.refusal
+                await consumer.stop()
+                raise refusal
             if options["idle"] is not None or self._ends:
                 watch.start(min(LOOK, options["idle"] or LOOK), now=self._ends)
             async for message in consumer:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
+import textwrap
 from pathlib import Path
 
 import click
@@ -22,6 +24,8 @@ from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.printable import printable
 
 ENDINGS = (".conf", ".properties")
+WIDEST = 100
+"""Characters of a line of words: longer ones are hard to read."""
 CHANGES = {
     Change.AT_ONCE: "at once, without a restart",
     Change.RESTART: "from the next start on",
@@ -140,11 +144,28 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
 
 def _print_doc(doc: KeyDoc) -> None:
     click.echo(f"{doc.key}  ({doc.server})")
-    click.echo(f"  {doc.meaning}")
-    click.echo(f"  default: {'not set' if doc.default is None else doc.default}")
-    click.echo(f"  allowed: {doc.allowed}")
-    click.echo(f"  changes: {CHANGES[doc.change]}")
-    click.echo(f"  whose:   {doc.origin}")
+    _print_wrapped(doc.meaning, "  ")
+    _print_wrapped(f"default: {'not set' if doc.default is None else doc.default}", " " * 11)
+    _print_wrapped(f"allowed: {doc.allowed}", " " * 11)
+    _print_wrapped(f"changes: {CHANGES[doc.change]}", " " * 11)
+    _print_wrapped(f"whose:   {doc.origin}", " " * 11)
+
+
+def _print_wrapped(text: str, indent: str) -> None:
+    """On a terminal in lines that fit it; a line for a program. indent: of a second line."""
+    if sys.stdout.isatty():
+        columns = min(shutil.get_terminal_size().columns - 1, WIDEST)
+        wrapper = textwrap.TextWrapper(
+            columns,
+            initial_indent="  ",
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        text = wrapper.fill(text)
+    else:
+        text = f"  {text}"
+    click.echo(text)
 
 
 def _print_set(key: str, file: str) -> None:

@@ -59,7 +59,7 @@ def report_lines(result: Any) -> Iterator[str]:
     total = result.summary.total
     yield (
         f"{total.messages:,} messages, {size_text(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
-        f"{_rate(total.bytes, result.seconds)}"
+        f"{_rate(total.bytes, result.seconds).replace(',', ', read at', 1)}"
     )
     if total.latency.p50 is not None:
         yield f"born to stored: median {total.latency.p50:,} ms, 99 % {total.latency.p99:,} ms"
@@ -69,7 +69,8 @@ def report_lines(result: Any) -> Iterator[str]:
             if slave.behind
             else "up to date"
         )
-        yield f"slave {slave.name}: {lag}"
+        # Many a folder says already what it is.
+        yield f"{'' if 'slave' in slave.name.lower() else 'slave '}{slave.name}: {lag}"
     if result.damages:
         yield f"{_plural(result.damages, 'damaged range')} left out"
     yield result.page

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from os.path import abspath
 from typing import Final
 
+from hatwisted.logcodec.onerecord import NO_TIME, store_timestamp_at
 from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.pipeline.decode import storebytes
 from hatwisted.pipeline.decode.endprobe import EndProbe, Tail
@@ -135,6 +136,27 @@ class LogStore:
     def boundary_at_or_before(self, offset: int) -> int:
         """The nearest place at or before `offset` where a record or a blank starts, or the log ends."""
         return self._boundary(offset, RecordSearch.at_or_before)
+
+    def record_before(self, offset: int) -> tuple[int, int] | None:
+        """Where the record starts that ends at `offset`, and its store time in ms; None, where none does, or it's
+        deleted."""
+        if self._tail is not None and self._tail.end == offset and self._tail.stored != NO_TIME:
+            return self._tail.last, self._tail.stored
+        if not self.min_offset < offset:
+            return None
+        start = self.boundary_at_or_before(offset - 1)
+        stored = self.stored_at(start)
+        return None if stored is None or stored == NO_TIME else (start, stored)
+
+    def stored_at(self, offset: int) -> int | None:
+        """Store time in ms of the record that starts at `offset`; NO_TIME, where none does; None, where the log
+        has been deleted.
+        """
+        for file in self.files:
+            if file.base <= offset < file.end:
+                with storebytes.open_file(file.path) as opened:
+                    return store_timestamp_at(FileBytes(opened, file.base, file.size), offset)
+        return None if offset < self.min_offset else NO_TIME
 
     def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:
         log_end = self.end()

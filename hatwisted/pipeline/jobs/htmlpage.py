@@ -40,7 +40,7 @@ nav { display: flex; flex-wrap: wrap; gap: 4px 18px; margin-top: 16px; font-size
 a { color: var(--series-1); text-decoration: none; }
 a:hover { text-decoration: underline; }
 code { font: .92em var(--mono); overflow-wrap: anywhere; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(158px, 1fr)); gap: 14px; margin-top: 28px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 14px; margin-top: 28px; }
 .tile, figure, .scroll, .word { background: var(--surface); border-radius: 12px; box-shadow: var(--shade); }
 .tile { padding: 14px 16px; }
 .tile span { display: block; color: var(--muted); font-size: 13px; }
@@ -59,7 +59,7 @@ figure svg { display: block; width: 100%; height: auto; }
 table { width: 100%; border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 7px 6px; text-align: right; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; }
-td.text { white-space: normal; overflow-wrap: anywhere; min-width: 9ch; }
+td.text { white-space: normal; overflow-wrap: anywhere; }
 th { position: sticky; top: 0; background: var(--surface); color: var(--muted); font-weight: 600; font-size: 13px;
   cursor: pointer; border-bottom: 1px solid var(--grid); }
 th[aria-sort=ascending]::after { content: " ↑"; }
@@ -97,6 +97,9 @@ for (const head of document.querySelectorAll("th")) head.addEventListener("click
   table.tBodies[0].append(...rows);
 });
 """
+
+UNBROKEN: Final = 16
+"""Letters of a name."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,9 @@ def _cell(cell: str | Cell, number: int, texts: int) -> str:
     bar = ""
     if cell.share is not None:
         bar = f'<span class="share"><i style="width:{100 * cell.share:.1f}%"></i></span>'
-    return f"<td{_kind(number, texts)}{value}>{escape(cell.text)}{bar}</td>"
+    # A short name stays whole; a long one is broken anywhere, so that the figures have room.
+    least = f' style="min-width:{min(len(cell.text), UNBROKEN) + 2}ch"' if number < texts else ""
+    return f"<td{_kind(number, texts)}{least}{value}>{escape(cell.text)}{bar}</td>"
 
 
 def _kind(number: int, texts: int) -> str:

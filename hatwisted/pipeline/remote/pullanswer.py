@@ -1,10 +1,13 @@
 """What an answer to a pull says: records, or why there are none, as one of two outcomes.
 
-Nothing filters here, so brokers give every message from the asked offset on. A broker that doesn't have that
+Where nothing is filtered, brokers give every message from the asked offset on. A broker that doesn't have that
 one says so in one of five ways: no message there yet, an offset outside its queue, "go on" (retention is
 deleting it), "again, at the same place" (RocketMQ's slaves, which don't correct offsets), and records that
 begin later. All of them mean the same here: this broker lacks it, and may know where its messages resume.
 Whether that is a loss is decided by the caller, which knows what the other brokers of the group say.
+
+Where the broker filters, records that begin later are what's left, and "nothing matched" goes on after what it has
+looked at. It doesn't say whether something was gone among these: `queuepull` sees to that.
 
 A hole after the requested offset isn't the broker's fault: retention deletes from the beginning, so such
 offsets have no message (a compacted topic's, say).
@@ -27,6 +30,8 @@ _ABSENT: Final = (
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
+_NONE_MATCHED: Final = "NO_MATCHED_MESSAGE"
+"""The remark of an answer that brings nothing, as the filter let none pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +63,30 @@ class MissingRange:
     status: str
 
 
-def read_answer(asked: PullRequest, answer: RemotingCommand) -> PulledRecords | MissingRange:
-    """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it."""
+def read_answer(
+    asked: PullRequest, answer: RemotingCommand, filtered: bool = False
+) -> PulledRecords | MissingRange:
+    """The outcome of a pull. Refused for any other code, BadAnswer for an answer that can't be one to it.
+
+    - asked: the pull
+    - answer: to it
+    - filtered: did it name an expression?
+    """
     if answer.code not in (ResponseCode.SUCCESS, *_ABSENT):
         raise Refused.of(asked.address, answer, f"a pull from queue {asked.queue_id}")
     following = number_in(asked.address, answer, "nextBeginOffset")
     lowest = number_in(asked.address, answer, "minOffset")
     status = answer.remark or ResponseCode(answer.code).name
     if answer.code == ResponseCode.SUCCESS:
-        return _found(asked, answer, following, status)
+        return _found(asked, answer, following, status, filtered=filtered)
+    if filtered and status == _NONE_MATCHED and following > asked.begin:
+        return PulledRecords(b"", 0, min(following, asked.end), _suggested(answer))
     resume = max(following, lowest)
     return MissingRange(resume if resume > asked.begin else None, status)
 
 
 def _found(
-    asked: PullRequest, answer: RemotingCommand, following: int, status: str
+    asked: PullRequest, answer: RemotingCommand, following: int, status: str, *, filtered: bool
 ) -> PulledRecords | MissingRange:
     data, offsets = cut_records(asked, answer.body)
     upto = min(following, asked.end)
@@ -80,7 +94,7 @@ def _found(
         raise BadAnswer(
             f"{asked.address}: gives records of queue {asked.queue_id} and says to go on at {following}"
         )
-    if not offsets or offsets[0] > asked.begin:
+    if not filtered and (not offsets or offsets[0] > asked.begin):
         return MissingRange(offsets[0] if offsets else upto, status)
     return PulledRecords(data, len(offsets), upto, _suggested(answer))
 

@@ -13,6 +13,10 @@ Only the master can say that messages are gone: then every broker lacks them, an
 moved past them. Retention deletes a log file some moments before it moves that offset, hence a pause before it is
 asked for. An offset that no broker has and that isn't below the least one is a hole in the queue, not a loss.
 
+Where brokers filter, a pull covers many more messages than it brings. What was gone among them isn't said, so
+when the range is done its first message is asked for once more: retention deletes from the beginning, and if
+that one is still there, then so were all.
+
 Rejected: long polling (the range's end is known to exist), and one pull at a time (32 messages a round trip).
 """
 
@@ -37,7 +41,7 @@ from hatwisted.clientcore.errors import (
     OffsetsNotFound,
     Refused,
 )
-from hatwisted.clientcore.pullprogress import pull_fields, queue_fields
+from hatwisted.clientcore.pullprogress import ALL_AT_ONCE, PullTerms, pull_fields, queue_fields
 from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import Replicas, replicas_of
 from hatwisted.clientcore.tasks import Waiter
@@ -49,6 +53,8 @@ from hatwisted.wire.remoting import RemotingCommand
 
 STEP: Final = 32
 """Messages of one pull; brokers give no more at once."""
+FILTERED_STEP: Final = 800
+"""Messages that brokers look at for one pull with a filter: 16,000 bytes of their queue."""
 WINDOW: Final = 8
 """Pulls under way at once: with 32 messages of 1 KiB each they cover a round trip of 2 ms at 100 MB/s, and what
 arrives meanwhile (256 KiB each, or one message) bounds the memory."""
@@ -85,10 +91,17 @@ class PullOptions:
 
     - fail_on_loss: raise OffsetsGone for deleted messages; otherwise log them and continue after them
     - patience: seconds beyond the retries for which brokers that are away are waited for
+    - terms: what brokers are to filter by
     """
 
     fail_on_loss: bool = True
     patience: float = 0.0
+    terms: PullTerms = ALL_AT_ONCE
+
+    @property
+    def filtered(self) -> bool:
+        """Do brokers leave messages out?"""
+        return self.terms != ALL_AT_ONCE
 
 
 WHOLE: Final = PullOptions()
@@ -110,10 +123,17 @@ class QueuePull:
         self._end = wanted.end
         self._replicas = dict(wanted.replicas)
         self._fail_on_loss = how.fail_on_loss
+        self._how = how
+        self._begin = wanted.begin
+        self._longest_step = FILTERED_STEP if how.filtered else STEP
+        # Messages that match, of all, going by the last answer.
+        self._share = 1.0
+        # Who filtered something for us.
+        self._filtered_by: set[str] = set()
         # The broker that was suggested last, and how often one was.
         self._preferred: int | None = None
         self._moves = 0
-        self._step = STEP
+        self._step = self._longest_step
         # What is known of each broker at the offset reached: where its messages resume, or why it failed.
         self._lacking: dict[str, MissingRange] = {}
         self._rounds = Rounds(driver.settings.retries, how.patience)
@@ -132,6 +152,12 @@ class QueuePull:
                 yield from self._read_from(address)
             except (BrokerGone, BadAnswer, Refused) as error:
                 self._rounds.failed(address, error)
+        for address in sorted(self._filtered_by):
+            while not self._checks_begin(address):
+                pause = self._rounds.pause()
+                if pause is None:
+                    raise self._final_error()
+                self._driver.pause(pause)
 
     # ---- one broker
 
@@ -150,7 +176,7 @@ class QueuePull:
                         not pull.done
                     )  # it failed at once: it couldn't be sent, and others mustn't dial
                 asked, pull = under_way.popleft()
-                outcome = read_answer(asked, self._driver.wait(pull))
+                outcome = read_answer(asked, self._driver.wait(pull), self._how.filtered)
                 if isinstance(outcome, MissingRange):
                     self._lacking[address] = outcome
                     return
@@ -158,7 +184,10 @@ class QueuePull:
                     rest = self._asked(address, outcome.upto, asked.end)
                     under_way.appendleft((rest, self._driver.post(address, self._request(rest))))
                 self._advance(asked, outcome)
-                yield outcome.data
+                if self._how.filtered:
+                    self._filtered_by.add(address)
+                if outcome.count:
+                    yield outcome.data
                 if self._sent_elsewhere(address, outcome.suggested):
                     return
         finally:
@@ -169,15 +198,38 @@ class QueuePull:
         return PullRequest(address, self._queue.queue_id, begin, end)
 
     def _request(self, step: PullRequest) -> RemotingCommand:
-        group, count = self._driver.settings.group, step.end - step.begin
-        fields = pull_fields(group, self._queue, step.begin, count)
+        length = step.end - step.begin
+        # Not many more than match in it: those after it are cut off, and pulled again.
+        count = min(length, STEP, int(length * self._share * 1.25) + 2)
+        fields = pull_fields(self._driver.settings.group, self._queue, step.begin, count, self._how.terms)
         return command(RequestCode.PULL_MESSAGE, fields)
 
     def _advance(self, asked: PullRequest, found: PulledRecords) -> None:
-        short = found.upto < asked.end
-        self._step = max(1, found.count) if short else min(STEP, self._step * 2)
+        short, covered = found.upto < asked.end, found.upto - asked.begin
+        came = covered if self._how.filtered else found.count
+        if self._how.filtered:
+            self._share = found.count / max(1, covered)
+        self._step = max(1, came) if short else min(self._longest_step, self._step * 2)
         self._next = found.upto
         self._rounds.went_on()
+
+    def _checks_begin(self, address: str) -> bool:
+        """Ask a broker that has filtered the range for its first message, unfiltered: if that's there, nothing
+        of the range was gone. False if it doesn't answer.
+        """
+        asked = self._asked(address, self._begin, self._begin + 1)
+        fields = pull_fields(self._driver.settings.group, self._queue, self._begin, 1)
+        try:
+            answer = self._driver.ask(address, command(RequestCode.PULL_MESSAGE, fields))
+            if isinstance(read_answer(asked, answer), MissingRange):
+                # It's gone, or a hole.
+                least = self._settled_least_offset(address, self._begin)
+                if least > self._begin:
+                    self._lost(self._begin, min(least, self._end), least)
+        except (BrokerGone, BadAnswer, Refused) as error:
+            self._rounds.failed(address, error)
+            return False
+        return True
 
     def _sent_elsewhere(self, address: str, suggested: int) -> bool:
         """Does the broker suggest another one that is up and not known to lack the messages?"""
@@ -229,7 +281,7 @@ class QueuePull:
         if self._lacking[master].resume is None:
             return False
         try:
-            least = self._settled_least_offset(master)
+            least = self._settled_least_offset(master, self._next)
         except (BrokerGone, BadAnswer, Refused) as error:
             self._rounds.failed(master, error)
             return False
@@ -238,22 +290,27 @@ class QueuePull:
         resume = min(each.resume for each in self._lacking.values() if each.resume is not None)
         skipped = min(resume, self._end)
         if least > self._next:
-            loss = f"{queue_name(self._queue)}: messages {self._next} to {skipped - 1} are gone by retention"
-            if self._fail_on_loss:
-                raise OffsetsGone(
-                    f"{loss}: begin at {max(least, skipped)}, or set failOnDataLoss=false to continue without them"
-                )
-            _log.warning("%s; continuing without them", loss)
+            self._lost(self._next, skipped, least)
+            self._begin = skipped
         self._next = skipped
         return True
 
-    def _settled_least_offset(self, master: str) -> int:
-        """The queue's least offset, once retention has finished if it may be at work."""
+    def _lost(self, begin: int, end: int, least: int) -> None:
+        """Messages [begin, end) are gone; the queue begins at `least`."""
+        loss = f"{queue_name(self._queue)}: messages {begin} to {end - 1} are gone by retention"
+        if self._fail_on_loss:
+            raise OffsetsGone(
+                f"{loss}: begin at {max(least, end)}, or set failOnDataLoss=false to continue without them"
+            )
+        _log.warning("%s; continuing without them", loss)
+
+    def _settled_least_offset(self, master: str, offset: int) -> int:
+        """The queue's least offset, once retention has finished if it may be at work at `offset`."""
         least = self._least_offset(master)
-        if least <= self._next and not self._has_holes:
+        if least <= offset and not self._has_holes:
             self._driver.pause(RETENTION_SETTLES)
             least = self._least_offset(master)
-            self._has_holes = least <= self._next
+            self._has_holes = least <= offset
         return least
 
     def _least_offset(self, address: str) -> int:

@@ -2,10 +2,12 @@
 
 A place is one physical offset per broker, `{"broker-a": 1234, "broker-b": 99}`, always between two records. The
 log determines everything else, so a batch that Spark repeats after a crash is made of the same records, and a
-checkpoint holds across restarts, versions and machines.
+checkpoint holds across restarts, versions and machines. Beside it, under `:last`, is where the record before it
+starts and when it was stored: a log that was cut after a crash and has grown on past the place has another one
+there.
 
 Logs don't only grow. Retention deletes old files, and a broker that crashed may cut its log's end. A stream that
-was to read what is gone fails (`failOnDataLoss`), or continues with what is left.
+was to read what is gone, or has read what is gone, fails (`failOnDataLoss`), or continues with what is left.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -33,6 +35,8 @@ from hatwisted.pipeline.spark.storelist import StoreList
 
 Offsets = dict[str, int]
 """Physical offset by broker."""
+LAST: Final = ":last"
+"""No broker's name: brokers are named by folders, or by letters, digits, - and _."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +44,16 @@ _log = logging.getLogger(__name__)
 def starting_offsets(options: Options) -> Start:
     """The option `startingOffsets`."""
     start = options.start("startingOffsets", OffsetBound.EARLIEST)
+    if isinstance(start, dict):
+        start = offsets_alone(start)
     if isinstance(start, dict) and not all(_is_offset(value) for value in start.values()):
         raise options.wrong("startingOffsets", 'physical offsets by broker, as {"broker-a": 0}')
     return start
+
+
+def offsets_alone(tree: Mapping[str, Any]) -> Offsets:
+    """Of a place, without what is beside them."""
+    return {broker: offset for broker, offset in tree.items() if broker != LAST}
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -89,9 +100,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if broker in ends  # one that came after AvailableNow's target is for the next run
         }
         ends = {broker: max(ends[broker], begin) for broker, begin in begins.items()}
+        for broker, begin in begins.items():
+            if begin < ends[broker]:
+                self._check_last(stores[broker], start.get(LAST, {}).get(broker), begin)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(stores, begins, ends)
-        return {**start, **ends}
+        moved = [broker for broker, end in ends.items() if start.get(broker) != end]
+        lasts = {broker: last for broker in moved if (last := stores[broker].record_before(ends[broker]))}
+        kept = {broker: last for broker, last in start.get(LAST, {}).items() if broker not in moved}
+        found: dict[str, Any] = {**offsets_alone(start), **ends}
+        if kept or lasts:
+            found[LAST] = {**kept, **{broker: list(last) for broker, last in lasts.items()}}
+        return found
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Spark shows it next to the offset reached: the difference is the stream's lag in bytes."""
@@ -145,6 +165,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lost(store, f"the log ends at {end}, before {start}, which was read already")
         return start
 
+    def _check_last(self, store: LogStore, last: list[int] | None, begin: int) -> None:
+        """Is the record that was read last still there, if it isn't deleted?"""
+        if last is None:
+            return
+        start, stored = last
+        if store.stored_at(start) not in (None, stored):
+            self._lost(
+                store,
+                f"the record at {start}, the last one before {begin} that was read, is another one now: the log "
+                "was cut after a crash and written on, so the last ones that were read are no part of it",
+            )
+
     def _limited(self, stores: Mapping[str, LogStore], begins: Offsets, ends: Offsets) -> Offsets:
         """How far this trigger goes: the limits are shared by the brokers that have something."""
         backlog = {broker: ends[broker] - begins[broker] for broker in ends}
@@ -174,7 +206,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _check_brokers(self, offsets: Mapping[str, Any], stores: Mapping[str, LogStore]) -> None:
-        for broker in offsets.keys() - stores.keys():
+        for broker in offsets_alone(offsets).keys() - stores.keys():
             if not self._read_task.lossy:
                 raise LostRange(
                     f"commitlog: the stream has read broker {broker!r} up to {offsets[broker]}, and its store is "

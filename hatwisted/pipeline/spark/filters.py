@@ -82,6 +82,8 @@ def conditions(options: Options) -> tuple[Condition, ...]:
         found.append(Condition("topic", "in", topics))
     if queues := options.integers("queueId"):
         found.append(Condition("queue_id", "in", queues))
+    if tags := options.items("tags"):
+        found.append(Condition("tags", "in", tags))
     for name, column in RANGES.items():
         read = options.instant if column in _TIMES else options.integer
         sides: Iterable[tuple[str, Operator]] = (("From", ">="), ("To", "<"))

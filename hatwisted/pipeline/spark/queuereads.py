@@ -4,7 +4,7 @@ conditions mean in offsets. The source and its stream (`rocketmqsource`, `rocket
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,11 +19,12 @@ from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import PullOptions, QueueRange, queue_name
+from hatwisted.pipeline.spark.brokerfilter import broker_filter
 from hatwisted.pipeline.spark.filters import FilterPushdown, conditions, span, time_span
 from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_rows, kafka_wire_schema, needed_for
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
 from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
-from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings
+from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, sql_expression
 from hatwisted.pipeline.spark.sourcecolumns import shaped, wire_schema
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -52,6 +53,7 @@ class ReadTask:
     min_partitions: int | None
     lossy: bool
     kafka: pa.Schema | None = None
+    sql92: str | None = None
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one task."""
@@ -59,7 +61,11 @@ class ReadTask:
             return  # Spark's stand-in for a plan of no partitions
         with ClusterReader(self.settings) as cluster:
             for wanted in partition.ranges:
-                how = PullOptions(fail_on_loss=not self.lossy, patience=partition.patience)
+                how = PullOptions(
+                    fail_on_loss=not self.lossy,
+                    patience=partition.patience,
+                    terms=broker_filter(wanted.queue, self.where, self.sql92),
+                )
                 for batch in cluster.read(wanted, self.schema.names, where=self.where, how=how):
                     if self.kafka is None:
                         yield shaped(batch, self.schema)
@@ -82,6 +88,7 @@ class ReadTask:
             min_partitions=options.integer("minPartitions", least=1),
             lossy=not options.flag("failOnDataLoss", True),
             kafka=kafka,
+            sql92=sql_expression(options),
         )
 
 
@@ -110,7 +117,12 @@ class QueueReader(DataSourceReader):
             ends = resolve(cluster, queues, bounds, self._end, OffsetBound.LATEST)
             check_within(begins, bounds, "startingOffsets")
             check_within(ends, bounds, "endingOffsets")
-            begins, ends = narrowed(cluster, queues, bounds, begins, ends, task.where)
+            begins, ends = narrowed(
+                begins,
+                ends,
+                task.where,
+                lambda time: cluster.offsets_at(queues, bounds, milliseconds_up(time)),
+            )
         return task.tasks(QueueRange(each, begins[each], ends[each], queues[each]) for each in queues)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -211,21 +223,14 @@ def _fulfils(value: Any, condition: Condition) -> bool:
 
 
 def narrowed(
-    cluster: ClusterReader,
-    queues: Queues,
-    bounds: Mapping[MessageQueue, Bounds],
-    begins: Offsets,
-    ends: Offsets,
-    where: Iterable[Condition],
+    begins: Offsets, ends: Offsets, where: Iterable[Condition], at_time: Callable[[datetime], Offsets]
 ) -> tuple[Offsets, Offsets]:
     """The ranges without what conditions on offset and store time leave out of them.
 
-    - cluster: asked for offsets by time
-    - queues: which
-    - bounds: what they hold
     - begins: of the ranges, by queue
     - ends: of the ranges, by queue
     - where: the conditions
+    - at_time: the first offset stored at some time or later, of the queues of which that is known
     """
     for condition in where:
         if condition.column == "queue_offset":
@@ -235,9 +240,9 @@ def narrowed(
         elif condition.column == "store_timestamp":
             earliest, latest = time_span(condition, CLOCK_SLACK)
             if earliest is not None:
-                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(earliest))
-                begins = {queue: max(at, at_time[queue]) for queue, at in begins.items()}
+                found = at_time(earliest)
+                begins = {queue: max(at, found.get(queue, at)) for queue, at in begins.items()}
             if latest is not None:
-                at_time = cluster.offsets_at(queues, bounds, milliseconds_up(latest))
-                ends = {queue: min(at, at_time[queue]) for queue, at in ends.items()}
+                found = at_time(latest)
+                ends = {queue: min(at, found.get(queue, at)) for queue, at in ends.items()}
     return begins, {queue: max(ends[queue], begins[queue]) for queue in ends}

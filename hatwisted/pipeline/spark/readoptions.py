@@ -37,6 +37,7 @@ RANGES: Final = {
 CONDITION_OPTIONS: Final = (
     "topic",
     "queueId",
+    "tags",
     *(name + side for name in RANGES for side in ("From", "To")),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from hatwisted.blocking.settings import (
 from hatwisted.clientcore.address import split_addresses
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
+from hatwisted.sqlfilter.errors import Sql92Error
+from hatwisted.sqlfilter.expression import sql92_filter
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 
 NAME: Final = "rocketmq"
@@ -38,6 +42,7 @@ OPTIONS: Final = (
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
+    "sql92",
 )
 BROKER_AWAY: Final = 300.0
 """Seconds for which a stream goes on without a group of brokers: as long as a machine takes to be replaced by
@@ -48,6 +53,8 @@ _OTHER_NAMES: Final = {
     "subscribePattern": "topicsPattern",
 }
 """As Spark's source for Kafka calls it."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,17 @@ class TopicChoice:
     def queues(self, cluster: ClusterReader) -> Queues:
         """Their queues now."""
         return cluster.queues(self.topics, self.pattern)
+
+    def queues_left(self, cluster: ClusterReader) -> Queues:
+        """The same of those topics that there are; NoRoute if there's none."""
+        try:
+            return self.queues(cluster)
+        except NoRoute as error:
+            found, _ = self.queues_now(cluster)
+            if not found:
+                raise
+            _log.warning("%s: going on with the other topics: %s", NAME, error)
+            return found
 
     def queues_now(self, cluster: ClusterReader) -> tuple[Queues, frozenset[str]]:
         """What one question finds of them, and the named topics that nobody knows."""
@@ -100,6 +118,19 @@ def cluster_settings(options: Options) -> ClusterSettings:
 def broker_away(options: Options) -> float:
     """Seconds for which a group of brokers may be away from a stream."""
     return _seconds(options, "brokerAwayMs", BROKER_AWAY)
+
+
+def sql_expression(options: Options) -> str | None:
+    """The option sql92. Brokers don't refuse a pull whose expression they can't read, and give what they like."""
+    text = options.text("sql92")
+    if text is not None:
+        try:
+            sql92_filter(text)
+        except Sql92Error as error:
+            raise options.wrong(
+                "sql92", f"a condition on properties, as a > 5 AND b = 'x' ({error})"
+            ) from None
+    return text
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:

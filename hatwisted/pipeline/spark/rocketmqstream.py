@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,9 +33,17 @@ from hatwisted.pipeline.remote.positions import Bounds
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 from hatwisted.pipeline.spark.queueoffsets import Offsets, offsets_json
 from hatwisted.pipeline.spark.queueplaces import Place, Places, places_json, stored_places
-from hatwisted.pipeline.spark.queuereads import ReadTask, check_places, check_within, may_hold_rows, resolve
+from hatwisted.pipeline.spark.queuereads import (
+    ReadTask,
+    check_places,
+    check_within,
+    may_hold_rows,
+    narrowed,
+    resolve,
+)
 from hatwisted.pipeline.spark.queuewatch import QueueWatch
 from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound
+from hatwisted.pipeline.spark.timeedges import TimeEdges
 from hatwisted.pipeline.spark.triggerlimits import TriggerLimits
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -56,6 +65,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limits = limits
         self._patience = patience
         self._trigger_limits = TriggerLimits(limits)
+        self._edges = TimeEdges()
         self._opened: tuple[ClusterReader, QueueWatch] | None = None
         self._target: Offsets | None = None
         self._reported: Offsets | None = None
@@ -79,7 +89,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._limits.of_a_trigger()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        bounds = self._cluster.bounds(self._watch.first_queues())
+        bounds = self._cluster.bounds(self._watch.first_queues(left=self._read_task.lossy))
         self._target = {queue: each.high for queue, each in bounds.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -112,13 +122,20 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queues = self._queues_of(wanted)
         if end != self._planned:
             wanted = self._still_there(queues, wanted)
-        begins = self._begins(queues, reached, wanted)
         where = self._read_task.where
-        ranges = [
-            QueueRange(queue, begins[queue], place.offset, queues.get(queue, {}))
-            for queue, place in wanted.items()
+        begins = {
+            queue: begin
+            for queue, begin in self._begins(queues, reached, wanted).items()
             if may_hold_rows(queue, where)
-        ]
+        }
+        placed = {queue: queues.get(queue, {}) for queue in begins}
+        begins, last = narrowed(
+            begins,
+            {queue: wanted[queue].offset for queue in begins},
+            where,
+            lambda time: self._at(placed, time),
+        )
+        ranges = [QueueRange(queue, begins[queue], last[queue], placed[queue]) for queue in placed]
         return self._read_task.tasks(ranges, 0.0 if self._waits else self._patience)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -236,9 +253,21 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found.setdefault(queue, reached[queue].offset)
         unsure = {queue: queues[queue] for queue in wanted if queue not in found and queue in queues}
         lows = {queue: each.low for queue, each in self._cluster.bounds(unsure).items()}
+        for queue, low in lows.items():
+            if low > wanted[queue].offset:
+                self._lost(
+                    f"{queue_name(queue)} begins at {low}, after {wanted[queue].offset}, where a planned "
+                    "batch ends: its messages have expired"
+                )
         return dict.fromkeys(wanted, 0) | lows | found
 
+    def _at(self, queues: Queues, time: datetime) -> Offsets:
+        return self._edges.at(
+            self._cluster, queues, lambda some: self._watch.bounds(some, wait=self._waits), time
+        )
+
     def _lost(self, what: str) -> None:
+        self._edges.forget()
         message = f"rocketmq: {what}"
         if not self._read_task.lossy:
             raise OffsetsGone(f"{message}: set failOnDataLoss=false to continue with what is left")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,3 +108,20 @@ def test_none_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
         group.process.wait(END_SECONDS)
         wait_until(lambda: not any(Path("/proc", each).exists() for each in children), END_SECONDS, "all end")
     assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
+
+
+def test_two_at_once_take_ports_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        groups = list(threads.map(Upped, folders))
+    try:
+        ports = [port for each in groups for port in (each.names, each.master, each.slave)]
+        assert len(set(ports)) == 6
+        for number, each in enumerate(groups):
+            each.hatwisted("produce", "Hello", given=b"%d\n" % number)
+            assert each.hatwisted("consume", "Hello", "--from", "first", "--count", "1") == b"%d\n" % number
+    finally:
+        ended = [each.end() for each in groups]
+    assert ended == [0, 0]

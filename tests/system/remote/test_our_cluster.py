@@ -17,8 +17,10 @@ from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import PullOptions
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
+from testbed.remotingclient import SEND_BATCH_MESSAGE, encode_inner, send_fields
 from tests.support.clustermessages import (
     PATIENCE,
+    STORED,
     bodies_of,
     fill,
     ranges_of,
@@ -213,6 +215,59 @@ def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
         rest = [bytes(each) for each in cluster.records(wanted, PullOptions(fail_on_loss=False))]
         assert stored_bodies(rest) == sent[0].bodies[now.begin :]
         assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
+
+
+@pytest.fixture
+def filtering(tmp_path: Path) -> Iterator[BrokerGroup]:
+    """Filters by properties."""
+    settings = {"enablePropertyFilter": True}
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, settings=settings) as running:
+        running.start()
+        yield running
+
+
+def test_brokers_filter(filtering: BrokerGroup) -> None:
+    """The same rows as without; by tags and by SQL, in batches and streams."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from hatwisted.pipeline.spark.readoptions import BadOption
+    from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
+
+    with filtering.master_client() as client:
+        for at in range(0, 2000, 50):
+            numbers = range(at, at + 50)
+            inner = [
+                (b"%08d" % each + bytes(1000), f"TAGS\x01t{each % 100}\x02n\x01{each}") for each in numbers
+            ]
+            body = b"".join(encode_inner(each, properties.encode()) for each, properties in inner)
+            fields = send_fields("Tagged", 0, {}, batch=True)
+            client.call(SEND_BATCH_MESSAGE, fields, body).expect(*STORED)
+    wait_for_route(filtering, "Tagged")
+    filtering.wait_caught_up()
+    options = {
+        "namesrvAddr": f"127.0.0.1:{filtering.namesrv_port}",
+        "topics": "Tagged",
+        "columns": "queue_offset",
+    }
+
+    def offsets(**more: str) -> list[int]:
+        source = RocketMQSource(options | more)
+        batch, stream = source.reader(source.schema()), source.streamReader(source.schema())
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, ReadAllAvailable())
+        found = []
+        for reader, parts in ((batch, batch.partitions()), (stream, stream.partitions(start, end))):
+            batches = [each for part in parts for each in reader.read(part)]
+            found.append([row for each in batches for row in each["queue_offset"].to_pylist()])
+        assert found[0] == found[1]
+        return found[0]
+
+    expected = [each for each in range(2000) if each % 100 in (7, 8)]
+    assert offsets(tags="t7,t8") == expected
+    assert offsets(sql92="n >= 1990 OR TAGS = 't5'") == [*range(5, 1990, 100), *range(1990, 2000)]
+    with pytest.raises(BadOption, match="sql92='n >=' must be a condition on properties"):
+        offsets(sql92="n >=")
 
 
 def stored_bodies(pieces: Iterable[bytes]) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest import TestCase
@@ -12,6 +12,7 @@ from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone, OffsetsNotFound, Refused
+from hatwisted.clientcore.pullprogress import PullTerms
 from hatwisted.pipeline.remote.pullanswer import PullRequest, cut_records
 from hatwisted.pipeline.remote.queuepull import WINDOW, PullOptions, QueuePull, QueueRange
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -318,3 +319,60 @@ class RequestTest(GroupCase):
         self.assertEqual(request.ext["sysFlag"], "4")
         self.assertEqual(request.ext["consumerGroup"], "TOOLS_CONSUMER")
         self.assertEqual((request.ext["queueOffset"], request.ext["maxMsgNums"]), ("0", "10"))
+
+
+class FilterTest(GroupCase):
+    """Brokers that leave messages out by their tags."""
+
+    def tagged(self, offsets: Iterable[int], every: int) -> ScriptedBroker:
+        """Each so manieth message is tagged `a`, the others `b`."""
+        broker = ScriptedBroker(offsets)
+        broker.tags = {offset: "b" if offset % every else "a" for offset in broker.messages}
+        return broker
+
+    def filtered(self, driver: BlockingDriver, begin: int, end: int, **options: Any) -> list[int]:
+        return list(self.pull(driver, begin, end, terms=PullTerms(expression="a || c"), **options))
+
+    def test_only_what_matches_comes(self) -> None:
+        for every in (1, 2, 33, 700, 5000):
+            master = self.tagged(range(3000), every)
+            driver = self.start(master)
+            got = self.filtered(driver, 5, 2990)
+            self.assertEqual(got, [each for each in range(5, 2990) if each % every == 0], str(every))
+        self.assertLess(len(master.pulls()), 12)
+        self.assertEqual(self.pauses, [])
+
+    def test_nothing_that_retention_took_meanwhile_is_left_out_silently(self) -> None:
+        """A log file is gone and its messages with it; the queue's least offset follows a moment later."""
+        master = self.tagged(range(1000), 10)
+        for offset in range(300):
+            del master.messages[offset]
+        driver = self.start(master)
+        driver.pause = lambda seconds: setattr(master, "low", 300)  # type: ignore[method-assign]
+        with self.assertRaisesRegex(OffsetsGone, "messages 0 to 299 are gone by retention: begin at 300"):
+            self.filtered(driver, 0, 1000)
+        master.low = 0
+        with self.assertLogs("hatwisted.pipeline.remote", "WARNING"):
+            got = self.filtered(driver, 0, 1000, fail_on_loss=False)
+        self.assertEqual(got, list(range(300, 1000, 10)))
+
+    def test_holes_are_no_loss(self) -> None:
+        master = self.tagged([*range(50, 300), *range(2000, 2010)], 10)
+        master.low = 0
+        driver = self.start(master)
+        got = self.filtered(driver, 0, 2010)
+        self.assertEqual(got, [*range(50, 300, 10), 2000])
+        self.assertLessEqual(len(self.pauses), 1)
+
+    def test_another_broker_goes_on(self) -> None:
+        master, slave = self.tagged(range(3000), 7), self.tagged(range(3000), 7)
+        slave.slave = True
+        slave.script = lambda request: HANG_UP if len(slave.pulls()) > 3 else None
+        driver = self.start(master, slave)
+        with self.assertRaises(BrokerGone):
+            self.filtered(driver, 0, 3000)
+        # The slave is back in time to be asked whether anything was gone.
+        slave.requests.clear()
+        slave.script = lambda request: HANG_UP if len(self.pauses) < 2 and len(slave.pulls()) > 3 else None
+        self.pauses.clear()
+        self.assertEqual(self.filtered(driver, 0, 3000), list(range(0, 3000, 7)))

@@ -19,7 +19,7 @@ from hatwisted.pipeline.spark.queuereads import QueuePartition
 from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.wire.codes import RequestCode
-from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
+from tests.support.scriptedgroup import BROKER, FIRST_TIME, TOPIC, ScriptedBroker, ScriptedNameServer, record
 
 OTHER = "broker-b"
 Offsets = dict[str, Any]
@@ -218,6 +218,18 @@ class PlannedBatchTest(StreamCase):
                 self.assertEqual(self.rows(lossy, start, end), [])
             self.assertEqual(lossy.latestOffset(end, ReadAllAvailable()), end)
 
+    def test_a_run_to_a_fixed_end_gets_past_a_topic_that_is_gone(self) -> None:
+        self.group(30)
+        start = {**place(broker_a=20), "Gone": {BROKER: {"0": 7}}}
+        with self.assertRaisesRegex(NoRoute, "Gone"):
+            self.stream(topics=f"{TOPIC},Gone").prepareForTriggerAvailableNow()
+        lossy = self.stream(topics=f"{TOPIC},Gone", failOnDataLoss="false")
+        with self.assertLogs("hatwisted.pipeline.spark", "WARNING"):
+            lossy.prepareForTriggerAvailableNow()
+            self.assertEqual(self.trigger(lossy, start)[1], of(BROKER, 20, 30))
+        with self.assertRaisesRegex(NoRoute, "Gone"):
+            self.stream(topics="Gone", failOnDataLoss="false").prepareForTriggerAvailableNow()
+
 
 class StartTest(StreamCase):
     def test_after_the_end(self) -> None:
@@ -351,3 +363,67 @@ class LimitTest(StreamCase):
             at = end
         # Two samples, and for each trigger the last record of it and of the one before.
         self.assertLess(sampled, 2 + 2 * 14)
+
+
+class NarrowingTest(StreamCase):
+    """What conditions leave out isn't pulled."""
+
+    def pulled(self, master: ScriptedBroker, **options: str) -> tuple[list[int], list[int]]:
+        """Offsets of the rows, and of the pulls for them."""
+        reader = self.stream(maxRecordsPerTrigger="200", **options)
+        at, rows = reader.initialOffset(), []
+        pulls: list[int] = []
+        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+            parts = reader.partitions(at, end)
+            master.requests.clear()
+            rows += [
+                row
+                for part in parts
+                for each in reader.read(part)
+                for row in each["queue_offset"].to_pylist()
+            ]
+            pulls += master.pulls()
+            at = end
+        return rows, pulls
+
+    def test_offsets(self) -> None:
+        master = self.group(1000)
+        rows, pulls = self.pulled(master, queueOffsetFrom="350", queueOffsetTo="420")
+        self.assertEqual(rows, list(range(350, 420)))
+        self.assertTrue(min(pulls) == 350 and max(pulls) < 420, pulls)
+
+    def test_times(self) -> None:
+        """But for the minute by which a clock may have been set back."""
+        master = self.group(0)
+        for offset in range(1000):
+            master.messages[offset] = record(offset, stored=FIRST_TIME + offset * 1000)
+        master.high = 1000
+        options = {
+            "storeTimestampFrom": str(FIRST_TIME + 350_000),
+            "storeTimestampTo": str(FIRST_TIME + 420_000),
+        }
+        rows, pulls = self.pulled(master, **options)
+        self.assertEqual(rows, list(range(350, 420)))
+        self.assertTrue(min(pulls) >= 290 and max(pulls) <= 481, pulls)
+
+    def test_an_edge_is_asked_for_once(self) -> None:
+        master = self.group(1000)
+        reader = self.stream(maxRecordsPerTrigger="100", storeTimestampTo=str(FIRST_TIME + 70_000))
+        at = reader.initialOffset()
+        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+            reader.partitions(at, end)
+            at = end
+        self.assertEqual(master.codes().count(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP), 10)
+        master.requests.clear()
+        reader = self.stream(maxRecordsPerTrigger="100", storeTimestampFrom=str(FIRST_TIME + 60_500))
+        at = reader.initialOffset()
+        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+            reader.partitions(at, end)
+            at = end
+        self.assertEqual(master.codes().count(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP), 1)
+
+    def test_a_time_to_come_isnt_asked_for(self) -> None:
+        master = self.group(100)
+        rows, _ = self.pulled(master, storeTimestampTo="2999-01-01")
+        self.assertEqual(len(rows), 100)
+        self.assertNotIn(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, master.codes())

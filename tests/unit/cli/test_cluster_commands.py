@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tempfile
+from types import MappingProxyType
 
 import click
 from twisted.internet import reactor
@@ -50,12 +51,13 @@ class Outcome:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-class TestCommands(TestCase):
+class CommandsCase(TestCase):
     timeout = 50
     patience = STALL_SECONDS
+    settings = MappingProxyType({})
 
     def setUp(self):
-        self.rig = ClusterRig(self, parts=loopback_parts())
+        self.rig = ClusterRig(self, parts=loopback_parts(), **self.settings)
         return self.rig.start()
 
     async def run_command(self, *arguments, code=0, given=b"", namesrv=None, outcome=None):
@@ -99,6 +101,8 @@ class TestCommands(TestCase):
             error.show(sys.stderr)
             return error.exit_code
 
+
+class TestCommands(CommandsCase):
     @asynchronous
     async def test_lines_in_and_lines_out(self):
         given = b"".join(b"line %d\n" % number for number in range(300)) + b"no end"
@@ -563,3 +567,19 @@ class TestCommands(TestCase):
         ]
         self.assertEqual(crew["retryMaxTimes"], 3)
         await self.run_command("group", "delete", "crew", "--yes")
+
+
+class TestCommandsWithAccounts(CommandsCase):
+    def setUp(self):
+        accounts = self.mktemp()
+        with open(accounts, "w") as file:
+            file.write("accounts: []\n")
+        self.settings = {"aclEnable": True, "aclPlainFile": accounts}
+        return super().setUp()
+
+    @asynchronous
+    async def test_a_group_that_may_not_consume_is_told_at_once(self):
+        for words in ((), ("-g", "g"), ("--peek",)):
+            refused = await self.run_command("consume", "SELF_TEST_TOPIC", *words, code=2)
+            self.assertEqual(refused.err.count("\n"), 1, refused.err)
+            self.assertIn("No accessKey is configured; name an account's file by --credentials", refused.err)

@@ -81,6 +81,7 @@ class WordTests(SynchronousTestCase):
 
     def test_refusals_that_no_pause_changes(self) -> None:
         for code, remark, lasting in (
+            (1, "The broker does not support consumer to filter message by SQL92", True),
             (16, "", True),
             (26, "", True),
             (23, "", True),

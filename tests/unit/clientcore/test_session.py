@@ -44,6 +44,7 @@ class Member:
 class SessionCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.refusing: set[str] = set()
+        self.remark: str | None = None
         self.down: set[str] = set()
         self.driver = ScriptedDriver(GROUPS, self.answer)
         self.link = ClusterLink(self.driver, NAME_SERVER, "me")
@@ -52,7 +53,8 @@ class SessionCase(SynchronousTestCase):
     def answer(self, address: str, request: RemotingCommand) -> RemotingCommand:
         if address in self.down:
             raise ConnectFailed(address, "refused")
-        return RemotingCommand(1 if address in self.refusing else 0, flag=1)
+        refused = address in self.refusing
+        return RemotingCommand(int(refused), flag=1, remark=self.remark if refused else None)
 
     def know(self, topic: str) -> None:
         Task(self.session.routes.route(topic)).result()
@@ -62,6 +64,27 @@ class SessionCase(SynchronousTestCase):
 
 
 class HeartbeatTests(SessionCase):
+    def test_who_is_let_in_nowhere_for_good_learns_why(self) -> None:
+        self.know("T")
+        self.session.join(Member("c", ["T"]), consumer=False)
+        for remark, refusing, told in (
+            ("try again", {MASTER, OTHER}, False),
+            ("AclException: no", {MASTER}, False),
+            ("AclException: no", {MASTER, OTHER}, False),  # one has let us in before
+            (None, set(), False),
+        ):
+            self.remark, self.refusing = remark, refusing
+            Task(self.session.heartbeat()).result()
+            self.assertEqual(self.session.refusal is not None, told, (remark, refusing))
+        for address in (MASTER, OTHER):
+            self.driver.lose(address)  # its connection
+        self.remark, self.refusing = "AclException: no", {MASTER, OTHER}
+        Task(self.session.heartbeat()).result()
+        self.assertIn("AclException: no", str(self.session.refusal))
+        self.refusing = {MASTER}
+        Task(self.session.heartbeat()).result()
+        self.assertIsNone(self.session.refusal)
+
     def test_one_says_who_is_here(self) -> None:
         self.know("T")
         for group, consumer in (("c", True), ("d", True), ("p", False)):

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.demo.inputs import MAX_BODY, InputError, Message, open_source
 from hatwisted.demo.producer import BATCH_BYTES, BATCH_COUNT, grouped
+from hatwisted.demo.traffic import Several, Traffic
 from hatwisted.wire.properties import decode_properties
 from tests.support.golden import GOLDEN, MASTER
 
@@ -101,3 +102,25 @@ class Grouping(SynchronousTestCase):
 
     def test_nothing(self) -> None:
         self.assertEqual(self.sizes([]), [])
+
+
+class TrafficTests(SynchronousTestCase):
+    def test_it_is_the_same_each_time_and_has_waves_and_a_rush(self) -> None:
+        messages = list(Traffic(20))
+        self.assertEqual(messages, list(Traffic(20)))
+        by_second = Counter(int(message.due) for message in messages)
+        self.assertGreater(max(by_second.values()), 3 * min(by_second.values()))
+        orders = Counter(int(message.due) for message in messages if message.topic == "ShopOrders")
+        self.assertIn(orders.most_common(1)[0][0], (12, 13, 14))
+        self.assertLess(max(map(len, (message.body for message in messages))), 4000)
+
+    def test_sources_follow_each_other(self) -> None:
+        both = Several([open_source(str(MASTER)), Traffic(0.3)])
+        found = list(both)
+        self.assertEqual([each.due for each in found[:229]], [0.0] * 229)
+        self.assertGreater(len(found), 229)
+        self.assertEqual(both.position, both.total)
+
+    def test_what_is_due_later_goes_by_itself(self) -> None:
+        first, later = Message("T", b"a", b""), Message("T", b"b", b"", due=1.0)
+        self.assertEqual(list(grouped([first, first, later])), [[first, first], [later]])

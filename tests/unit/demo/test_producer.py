@@ -9,6 +9,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.demo.consumer import Consumer
 from hatwisted.demo.inputs import Message
 from hatwisted.demo.producer import NOTHING, Producer
+from hatwisted.demo.traffic import Traffic
 from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.loopback import loopback_parts
 
@@ -35,6 +36,15 @@ class TestProducer(TestCase):
         consumer = Consumer(self.rig.new_cluster(), reactor, self.rig.brokers["broker-a"].address)
         await consumer.read_all(producer.stored)
         self.assertEqual(consumer.read, 124)
+
+    @asynchronous
+    async def test_messages_go_when_they_are_due(self):
+        traffic = Traffic(0.5)
+        begun = reactor.seconds()
+        producer = Producer(self.rig.new_cluster())
+        await Deferred.fromCoroutine(producer.send_all(traffic))
+        self.assertGreaterEqual(reactor.seconds() - begun, 0.4, "the last ones are due then")
+        self.assertEqual(producer.answered, len(list(traffic)))
 
     @asynchronous
     async def test_refusals_are_counted_by_their_reason(self):

@@ -120,7 +120,7 @@ def _queues(summary: Summary) -> str:
 
 
 def _group_row(group: Group, total: Group, names: Sequence[str]) -> list[str | Cell]:
-    return [*names, *_volume(group, total), *_spreads(group)]
+    return [*names, *_volume(group, total), *_spreads(group), *_times(group, total)]
 
 
 _SPREAD_HEADS = ("size median", "99 %", "max", "latency median", "99 %", "max")
@@ -140,7 +140,13 @@ def _volume(group: Group, total: Group) -> list[Cell]:
 def _spreads(group: Group) -> list[Cell]:
     cells = [Cell(_bytes(value), value) for value in _three(group.size)]
     cells += [Cell(_time(value), -1 if value is None else value) for value in _three(group.latency)]
-    return [*cells, Cell(_clock(group.first), group.first), Cell(_clock(group.last), group.last)]
+    return cells
+
+
+def _times(group: Group, total: Group) -> list[Cell]:
+    """The page's head says the day; here it stands only if there are several."""
+    several = _clock(total.first, day=True)[:5] != _clock(total.last, day=True)[:5]
+    return [Cell(_clock(each, day=several), each) for each in (group.first, group.last)]
 
 
 def _three(spread: Spread) -> tuple[int | None, int | None, int | None]:
@@ -203,8 +209,9 @@ def _instant(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _clock(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%m-%d %H:%M:%S")
+def _clock(milliseconds: int, *, day: bool) -> str:
+    form = "%m-%d %H:%M:%S" if day else "%H:%M:%S"
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime(form)
 
 
 def _label(name: str) -> str:

@@ -23,7 +23,7 @@ class TestPage(unittest.TestCase):
     def test_a_cell_sorts_by_its_value(self):
         html = table(["a", "b"], [["x", Cell("1.8 T", 1_795_221_192_756)], ["y", Cell("–")]], 1)
         self.assertIn('<td data-value="1795221192756">1.8 T</td>', html)
-        self.assertIn('<td class="text">x</td>', html)
+        self.assertIn('<td class="text" style="min-width:3ch">x</td>', html)
         self.assertIn("<td>–</td>", html)
 
     def test_parts_with_a_heading_are_linked(self):

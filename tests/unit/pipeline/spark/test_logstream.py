@@ -96,7 +96,7 @@ class TriggerTests(StreamCase):
             path.write_bytes(whole[: log.offsets[-1] + cut].ljust(FILE_SIZE, b"\0"))
             self.assertEqual(reader.latestOffset(place, ReadAllAvailable()), place, cut)
         path.write_bytes(whole)
-        self.assertEqual(reader.latestOffset(place, ReadAllAvailable()), {"broker-a": end})
+        self.assertEqual(reader.latestOffset(place, ReadAllAvailable())["broker-a"], end)
 
     def test_bytes_limit_a_trigger(self) -> None:
         self.log.append(2000)
@@ -227,6 +227,38 @@ class AppearanceTests(StreamCase):
             stream(log.root).latestOffset(place, ReadAllAvailable())
         with self.assertRaisesRegex(LostRange, "which it had reached"):
             stream(log.root).partitions({"broker-a": 0}, place)
+
+    def test_a_log_that_was_written_again_is_reported(self) -> None:
+        """After a crash the broker had lost the last records, and has others of the same size there now."""
+        log = self.log
+        log.append(100)
+        reader = stream(log.root)
+        place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        log.store_later(range(80, 100))
+        self.assertEqual(reader.latestOffset(place, ReadAllAvailable()), place)
+        log.append(30)
+        log.store_later(range(100, 130))
+        with self.assertRaisesRegex(LostRange, f"record at {log.offsets[99]}, .* is another one now"):
+            reader.latestOffset(place, ReadAllAvailable())
+        self.assertEqual(
+            triggers(stream(log.root, failOnDataLoss="false"), place), [of("broker-a", log.offsets[100:])]
+        )
+
+    def test_places_know_their_last_record_wherever_they_are(self) -> None:
+        """At the log's end, within limits, at the end of a file; a deleted one can't be compared."""
+        log = self.log
+        log.append(6000)
+        reader = stream(log.root, maxRecordsPerTrigger="700")
+        at = reader.initialOffset()
+        while (end := reader.latestOffset(at, reader.getDefaultReadLimit())) != at:
+            at = end
+            number = sum(offset < at["broker-a"] for offset in log.offsets) - 1
+            self.assertEqual(at[":last"], {"broker-a": [log.offsets[number], FIRST_TIME + STEP * number]})
+        other = stream(log.root, startingOffsets=json.dumps(at))
+        self.assertEqual(other.initialOffset(), {"broker-a": log.end})
+        early = {"broker-a": FILE_SIZE, ":last": {"broker-a": [7, 7]}}
+        (log.root / "commitlog" / f"{0:020d}").unlink()
+        self.assertEqual(reader.latestOffset(early, ReadAllAvailable())["broker-a"], log.end)
 
 
 class DeletedFileTests(StreamCase):
