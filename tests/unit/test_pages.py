@@ -10,8 +10,10 @@ import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.main import main
+from hatwisted.config.keydocs import all_keys
 from testbed.processes import REPOSITORY
 from tests.support.pages import DOCS, Block, blocks, put_in
+from tools import sitereference
 
 RUN = {
     "README.md": "tests/system/test_readme.py",
@@ -129,6 +131,37 @@ class NameTests(SynchronousTestCase):
             for path, name in re.findall(r"`(tests/[\w/]+\.py)`\s+`(test_\w+)`", text):
                 self.assertIn(f"def {name}(", (REPOSITORY / path).read_text(), page.name)
         self.assertGreater(count, 80)
+
+
+class MadeTests(SynchronousTestCase):
+    """The pages that are made while the site is built."""
+
+    def rows(self, page: str) -> list[str]:
+        """Of all tables, each of two cells."""
+        found = [line for line in page.splitlines() if line.startswith("| ")]
+        for row in found:
+            self.assertEqual(len(re.findall(r"(?<!\\)\|", row)), 3, row)
+        return found
+
+    def test_every_key_has_a_row_with_its_default(self) -> None:
+        rows = self.rows(sitereference.configuration())
+        for server in sitereference.SERVERS:
+            for doc in all_keys(server):
+                told = [row for row in rows if row.startswith(f"| `{doc.key}` |")]
+                self.assertTrue(told, doc.key)
+                self.assertTrue(any((doc.default or "no default") in row for row in told), doc.key)
+
+    def test_every_command_has_its_options_once(self) -> None:
+        page = sitereference.commands()
+        self.rows(page)
+        shared, *each = re.split(r"^## hatwisted ", page, flags=re.MULTILINE)
+        self.assertGreater(len(each), 35)
+        for name in ("--credentials", "--json", "--namesrv"):
+            self.assertIn(name, shared)
+        (create,) = (text for text in each if text.startswith("topic create\n"))
+        self.assertIn("| `-q, --queues", create)
+        self.assertNotIn("| `--credentials", create)
+        self.assertIn("`--credentials`", create)
 
 
 class SiteTests(SynchronousTestCase):

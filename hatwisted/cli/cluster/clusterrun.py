@@ -149,7 +149,23 @@ def _advised(text: str) -> str:
     """With what to do about it, where a broker's words don't say so."""
     if "not support" in text and "SQL92" in text and "enablePropertyFilter" not in text:
         return f"{text}; set enablePropertyFilter=true on the brokers, slaves as well"
+    if _REFUSED_ACCOUNT in text:
+        for words, advice in _ABOUT_ACCOUNTS.items():
+            if words in text:
+                return f"{text}; {advice}"
     return text
+
+
+_REFUSED_ACCOUNT: Final = "AclException"
+_ABOUT_ACCOUNTS: Final = {
+    "No accessKey is configured": "name an account's file by --credentials",
+    "No acl config for": "the brokers' ACL files have no such account",
+    "Check signature failed": "the secret key isn't the account's, or the request was changed on its way",
+    "No default permission for group:": "the account needs it in groupPerms, as GROUP=SUB",
+    "No default permission for topic:": "the account needs it in topicPerms, as TOPIC=PUB|SUB",
+    "Need admin permission": "use an administrator's account",
+}
+"""What brokers say of accounts -> what to do about it."""
 
 
 class _signals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from hatwisted.blocking.settings import (
 from hatwisted.clientcore.address import split_addresses
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
@@ -52,6 +54,8 @@ _OTHER_NAMES: Final = {
 }
 """As Spark's source for Kafka calls it."""
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
@@ -63,6 +67,17 @@ class TopicChoice:
     def queues(self, cluster: ClusterReader) -> Queues:
         """Their queues now."""
         return cluster.queues(self.topics, self.pattern)
+
+    def queues_left(self, cluster: ClusterReader) -> Queues:
+        """The same of those topics that there are; NoRoute if there's none."""
+        try:
+            return self.queues(cluster)
+        except NoRoute as error:
+            found, _ = self.queues_now(cluster)
+            if not found:
+                raise
+            _log.warning("%s: going on with the other topics: %s", NAME, error)
+            return found
 
     def queues_now(self, cluster: ClusterReader) -> tuple[Queues, frozenset[str]]:
         """What one question finds of them, and the named topics that nobody knows."""

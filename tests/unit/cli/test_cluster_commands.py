@@ -582,4 +582,4 @@ class TestCommandsWithAccounts(CommandsCase):
         for words in ((), ("-g", "g"), ("--peek",)):
             refused = await self.run_command("consume", "SELF_TEST_TOPIC", *words, code=2)
             self.assertEqual(refused.err.count("\n"), 1, refused.err)
-            self.assertIn("No accessKey is configured", refused.err)
+            self.assertIn("No accessKey is configured; name an account's file by --credentials", refused.err)

@@ -143,8 +143,9 @@ class Cluster:
 
     def _queues(self) -> Collection[MessageQueue]:
         options = rocketmq_options(self.options())
+        choice, strict = TopicChoice.of(options), options.flag("failOnDataLoss", True)
         with ClusterReader(cluster_settings(options)) as cluster:
-            return set(TopicChoice.of(options).queues(cluster))
+            return set(choice.queues(cluster) if strict else choice.queues_left(cluster))
 
     def check(self, tails: Mapping[str, Tail]) -> None:
         pass
