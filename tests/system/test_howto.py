@@ -37,7 +37,7 @@ SAID = {
     ),
     "watch": ("SYNC_MASTER", "level    it has all", "ok", 'hatwisted_ha_slave_state{state="', "monitoring"),
     "messages": ('"keys":["order-77"]', "four chairs", "order-77", "21 stored"),
-    "groups": ("ledger", "100 messages to consume", "0 messages to consume"),
+    "groups": ("ledger", *["100 messages to consume"] * 2, " 0 messages to consume"),
     "land": ("rows landed", "10 rows landed", "1010 messages", "celsius", "1,010 rows landed"),
     "audit": ("equal", "no problems found", "shorter log is a copy", "copies are identical"),
 }
