@@ -25,7 +25,8 @@ load generator (`bench/loadgen.py`) is a process of its own and shares the cores
 range. A ratio is ours divided by Java's. Memory is touched right before each measured phase, as its first touch on
 a virtual machine costs more than what the programs do with it; the bare loops beside a row say what the machine
 does without any of them. The CPU time of a message (user and system, from /proc) is a second figure, which noise
-hardly moves. Nothing here is a timed test: the test suite never depends on speed.
+hardly moves. Nothing here is a timed test: the test suite never depends on speed. Where the time of a message goes
+stands in [a page of its own](performance.md).
 
 ```
 {command}

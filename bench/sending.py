@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench import bareping
 from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
 from testbed.brokergroup import Kind
@@ -66,6 +67,8 @@ def latency(arena: Arena) -> Outcome:
     outcome = Outcome()
     with Duel(arena, "SYNC_MASTER", outcome).started() as duel:
         results = duel.contest(PING)
+    outcome.notes.append(bareping.told())
+    _tell_latencies(outcome, results)
     for name in ("p50", "p99"):
         figure = ratio_figure(
             f"send, SYNC_MASTER, 1 in flight, {name}",

@@ -213,10 +213,10 @@ class Admin(Lookups):
         found = []
         retries = await self._session.routes.route(RETRY_PREFIX + group, fresh=True)
         if retries is None:
-            # Created, but never used by a consumer; or misspelt.
+            # Never used by a consumer, but made by an operator, who may have put it somewhere; or misspelt.
             await self._check_group(group)
-            return []
-        for address in _readers_of(retries.broker_datas):
+        brokers = await self._readers() if retries is None else _readers_of(retries.broker_datas)
+        for address in brokers:
             code, fields = RequestCode.GET_CONSUME_STATS, {"consumerGroup": group}
             stats = await self._ask(address, code, ConsumeStatsTable, fields)
             for queue, row in by_queue(address, stats.offset_table).items():

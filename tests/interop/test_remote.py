@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hatwisted.blocking.driver import BlockingDriver
@@ -17,13 +18,23 @@ from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
+from hatwisted.clientcore.pullprogress import PullTerms
 from hatwisted.clientcore.tls import Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
+from hatwisted.pipeline.remote.queuepull import PullOptions
+from hatwisted.pipeline.remote.recordmarks import Mark
+from hatwisted.wire.consumerdata import SQL92, TAG
 from hatwisted.wire.remoting import RemotingCommand
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import ServerProcess, Setting, wait_until
-from testbed.remotingclient import SEND_MESSAGE_V2, any_answer, send_fields
+from testbed.remotingclient import (
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE_V2,
+    any_answer,
+    encode_inner,
+    send_fields,
+)
 from tests.interop.conftest import needs
 from tests.support.certificate import make_certificate
 from tests.support.clustermessages import (
@@ -96,7 +107,7 @@ def test_a_java_cluster(tmp_path: Path, version: str) -> None:
     master killed in the middle."""
     needs_version(version)
     slave_gives = {"slaveReadEnable": True} if version == "5.3.3" else {}
-    with java_group(tmp_path, version, **slave_gives) as (group, master, slave):
+    with java_group(tmp_path, version, enablePropertyFilter=True, **slave_gives) as (group, master, slave):
         wait_for_slave(group, "Orders", 90)  # 5.3.3's asks for topics once a minute
         sent = fill(group, "Orders", 1500, size=700)
         between = check_times(group)
@@ -111,6 +122,9 @@ def test_a_java_cluster(tmp_path: Path, version: str) -> None:
             queues = cluster.queues(["Timed"])
             assert list(cluster.offsets_at(queues, cluster.bounds(queues), between).values()) == [40, 0, 0, 0]
             assert "Orders" in {each.topic for each in cluster.queues(pattern=".*")}
+            assert cluster.broker_names() == {group.name}
+            check_marks_and_sizes(cluster, got)
+        check_filters(group)
         check_delayed_and_transactional(settings)
         wait_for_slave(group, "Orders")
         with ClusterReader(settings_of(group, read_from="master")) as cluster:
@@ -123,6 +137,43 @@ def test_a_java_cluster(tmp_path: Path, version: str) -> None:
         slave.kill()
         with ClusterReader(settings_of(group, retries=1)) as cluster, pytest.raises(BrokerGone):
             list(cluster.records(wanted))
+
+
+def check_marks_and_sizes(cluster: ClusterReader, got: pa.Table) -> None:
+    """Which record is the last of each queue, and how large the last ten are: as those that were pulled say."""
+    queues = cluster.queues(["Orders"])
+    marks = cluster.marks(queues, dict.fromkeys(queues, 1499))
+    sizes = cluster.sizes(queues, dict.fromkeys(queues, (1490, 20)))
+    rows = {(row["queue_id"], row["queue_offset"]): row for row in got.drop(["body"]).to_pylist()}
+    for queue in queues:
+        last = rows[queue.queue_id, 1499]
+        stored = round(last["store_timestamp"].timestamp() * 1000)
+        assert marks[queue] == Mark(last["physical_offset"], stored)
+        assert sizes[queue] == [rows[queue.queue_id, offset]["size"] for offset in range(1490, 1500)]
+    assert cluster.marks(queues, dict.fromkeys(queues, 1500)) == dict.fromkeys(queues)
+
+
+def check_filters(group: BrokerGroup) -> None:
+    """Tags and SQL, over more messages than a broker looks at for one pull."""
+    with group.master_client() as client:
+        for at in range(0, 3000, 50):
+            inner = [
+                encode_inner(b"%d" % each, f"TAGS\x01t{each % 60}\x02n\x01{each}".encode())
+                for each in range(at, at + 50)
+            ]
+            fields = send_fields("Tagged", 0, {}, batch=True)
+            client.call(SEND_BATCH_MESSAGE, fields, b"".join(inner)).expect(*STORED)
+    wait_for_route(group, "Tagged")
+    with ClusterReader(settings_of(group)) as cluster:
+        (wanted,) = [each for each in ranges_of(cluster, "Tagged") if each.end]
+        for expression, kind, expected in (
+            ("t7 || t8", TAG, [each for each in range(3000) if each % 60 in (7, 8)]),
+            ("none", TAG, []),
+            ("n BETWEEN 5 AND 2500 AND TAGS = 't9'", SQL92, list(range(9, 2500, 60))),
+        ):
+            how = PullOptions(terms=PullTerms(expression=expression, expression_type=kind))
+            batches = cluster.read(wanted, ["queue_offset"], how=how)
+            assert [row for each in batches for row in each["queue_offset"].to_pylist()] == expected
 
 
 def check_times(group: BrokerGroup) -> int:
@@ -239,6 +290,10 @@ def test_accounts(tmp_path: Path, version: str) -> None:
                 assert answer.code == 0, answer.remark
         wait_for_route(group, "Orders", 1)
         assert read_all(known, "Orders", columns=["body"])["body"].to_pylist() == bodies
+        with ClusterReader(known) as cluster:
+            (queue, *_) = queues = cluster.queues(["Orders"])
+            assert cluster.marks(queues, {queue: 9})[queue] is not None
+            assert cluster.broker_names() == {group.name}
         for stranger in (None, Credentials("pipeline", "87654321"), Credentials("stranger", "12345678")):
             pauses: list[float] = []
             with pytest.raises(Refused, match=f"127.0.0.1:{group.master_port} refuses"):

@@ -33,6 +33,11 @@ class Tail:
     body_crc: int | None
 
     @property
+    def is_damage(self) -> bool:
+        """Does the row stand for a damaged range, as a permissive landing has them?"""
+        return self.store_timestamp is None and self.body_crc is None
+
+    @property
     def end(self) -> int:
         """The offset after the record: where its log goes on."""
         return self.physical_offset + self.size
@@ -66,6 +71,8 @@ def landed_queue_ends(path: str) -> dict[tuple[str, str, int], int]:
     for batch in open_table(path).to_pyarrow_dataset().to_batches(columns=columns):
         last = pa.Table.from_batches([batch]).group_by(columns[:3]).aggregate([("queue_offset", "max")])
         for row in last.to_pylist():
+            if row["queue_offset_max"] is None:
+                continue  # a damaged range of a store
             queue = (row["topic"], row["broker"], row["queue_id"])
             found[queue] = max(found.get(queue, 0), row["queue_offset_max"] + 1)
     return found

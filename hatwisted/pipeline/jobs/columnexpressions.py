@@ -6,17 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME, STORE_DATE, landed_names
 
+DAY: Final = 86_400_000_000
+"""Microseconds."""
+
 
 def store_date(store_timestamp: Column) -> Column:
-    """The day that the broker stored a message; in UTC, with a session in UTC. Null as in `with_store_date`."""
+    """The day in UTC that the broker stored a message, whatever the session's zone is. Null as in
+    `with_store_date`.
+    """
     micros = F.unix_micros(store_timestamp)
-    return F.when((micros >= FIRST_TIME) & (micros < END_TIME), F.to_date(store_timestamp)).alias(STORE_DATE)
+    # A multiple of a day is exact as a double, too.
+    day = ((micros - F.pmod(micros, F.lit(DAY))) / DAY).cast("int")
+    dated = (micros >= FIRST_TIME) & (micros < END_TIME)
+    return F.when(dated, F.date_from_unix_date(day)).alias(STORE_DATE)
 
 
 def landed(messages: DataFrame, columns: Sequence[str] | None = None) -> DataFrame:

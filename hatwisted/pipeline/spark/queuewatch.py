@@ -73,9 +73,10 @@ class QueueWatch:
         # Lost, and reported: not looked for at every trigger.
         self._gone: set[MessageQueue] = set()
 
-    def first_queues(self) -> Queues:
-        """All queues, of a stream that begins; an error unless all of them can be read."""
-        self._queues = self._choice.queues(self._cluster)
+    def first_queues(self, *, left: bool = False) -> Queues:
+        """All queues; an error unless all of them can be read. left: or else those of the topics there are."""
+        choose = self._choice.queues_left if left else self._choice.queues
+        self._queues = choose(self._cluster)
         self._queues_until = self._clock() + QUEUES_KNOWN_FOR
         return self._queues
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from hatwisted.blocking.settings import (
 from hatwisted.clientcore.address import split_addresses
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
+from hatwisted.pipeline.spark.queuetimes import STRATEGY, places_by_time
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import sql92_filter
@@ -38,6 +41,7 @@ OPTIONS: Final = (
     *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", STRATEGY),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
     "sql92",
@@ -52,6 +56,8 @@ _OTHER_NAMES: Final = {
 }
 """As Spark's source for Kafka calls it."""
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
@@ -63,6 +69,17 @@ class TopicChoice:
     def queues(self, cluster: ClusterReader) -> Queues:
         """Their queues now."""
         return cluster.queues(self.topics, self.pattern)
+
+    def queues_left(self, cluster: ClusterReader) -> Queues:
+        """The same of those topics that there are; NoRoute if there's none."""
+        try:
+            return self.queues(cluster)
+        except NoRoute as error:
+            found, _ = self.queues_now(cluster)
+            if not found:
+                raise
+            _log.warning("%s: going on with the other topics: %s", NAME, error)
+            return found
 
     def queues_now(self, cluster: ClusterReader) -> tuple[Queues, frozenset[str]]:
         """What one question finds of them, and the named topics that nobody knows."""
@@ -119,13 +136,14 @@ def sql_expression(options: Options) -> str | None:
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
-    """An end, a time, or offsets by queue; the queues' names aren't checked yet.
+    """An end, a time, or offsets or times by queue; the queues' names aren't checked yet.
 
     - options: of the read
     - name: of the option
     - default: if it isn't given
     """
-    start = options.start(name, default)
+    times = places_by_time(options, name)
+    start = options.start(name, default) if times is None else times
     if isinstance(start, dict):
         try:
             parse_offsets(start)

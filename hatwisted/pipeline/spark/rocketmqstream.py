@@ -89,7 +89,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._limits.of_a_trigger()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        bounds = self._cluster.bounds(self._watch.first_queues())
+        bounds = self._cluster.bounds(self._watch.first_queues(left=self._read_task.lossy))
         self._target = {queue: each.high for queue, each in bounds.items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -16,12 +17,29 @@ from hatwisted.pipeline.jobs.columnexpressions import landed, store_date
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
 from tests.support.golden import MASTER
 
+DAY = 86_400_000_000
+"""Microseconds."""
+
 
 def test_store_date_is_the_day_in_utc(spark: SparkSession) -> None:
     times = [datetime(2026, 11, 20, 23, 59, 59, 999000, UTC), datetime(2026, 11, 21, tzinfo=UTC)]
     given = spark.createDataFrame([(time,) for time in times], "time timestamp")
     expected = spark.createDataFrame([(date(2026, 11, 20),), (date(2026, 11, 21),)], "store_date date")
     assertDataFrameEqual(given.select(store_date(F.col("time"))), expected)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_store_date_is_the_day_in_utc_wherever_the_session_is(spark: SparkSession, zone: str) -> None:
+    days = [0, 1, -1, -719_162, 2_932_896, 20_778]
+    edges = [day * DAY + more for day in days for more in (0, 1, DAY // 2, DAY - 1)]
+    given = spark.createDataFrame([(edge,) for edge in edges], "micros long")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        found = given.select(F.unix_date(store_date(F.timestamp_micros("micros")))).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    assert [row[0] for row in found] == [edge // DAY for edge in edges]
 
 
 def test_landed_selects_its_columns_in_order(spark: SparkSession) -> None:

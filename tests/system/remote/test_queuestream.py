@@ -218,6 +218,18 @@ class PlannedBatchTest(StreamCase):
                 self.assertEqual(self.rows(lossy, start, end), [])
             self.assertEqual(lossy.latestOffset(end, ReadAllAvailable()), end)
 
+    def test_a_run_to_a_fixed_end_gets_past_a_topic_that_is_gone(self) -> None:
+        self.group(30)
+        start = {**place(broker_a=20), "Gone": {BROKER: {"0": 7}}}
+        with self.assertRaisesRegex(NoRoute, "Gone"):
+            self.stream(topics=f"{TOPIC},Gone").prepareForTriggerAvailableNow()
+        lossy = self.stream(topics=f"{TOPIC},Gone", failOnDataLoss="false")
+        with self.assertLogs("hatwisted.pipeline.spark", "WARNING"):
+            lossy.prepareForTriggerAvailableNow()
+            self.assertEqual(self.trigger(lossy, start)[1], of(BROKER, 20, 30))
+        with self.assertRaisesRegex(NoRoute, "Gone"):
+            self.stream(topics="Gone", failOnDataLoss="false").prepareForTriggerAvailableNow()
+
 
 class StartTest(StreamCase):
     def test_after_the_end(self) -> None:

@@ -268,9 +268,21 @@ class ProgressTests(AdminCase):
         self.assertEqual([ext for _, ext, _ in self.asked(105)], [{"topic": "%RETRY%g"}])
 
     def test_a_group_that_was_made_and_never_used_has_none(self) -> None:
-        self.start({201: json({"subscriptionGroupTable": {"g": {}}})})
+        self.start({201: json({"subscriptionGroupTable": {"g": {}}}), 208: rows({})})
         self.driver.unknown.add("%RETRY%g")
         self.assertEqual(self.done(self.admin.progress("g")), [])
+
+    def test_a_group_that_was_put_somewhere_before_its_first_member_is_there(self) -> None:
+        """As a clone is: it has no topic of retries yet, by which its brokers would be known."""
+        row = {"consumerOffset": 2, "brokerOffset": 9, "lastTimestamp": 5}
+        self.start(
+            {
+                201: json({"subscriptionGroupTable": {"g": {}}}),
+                208: lambda address, request: rows({queue("a", 0): row} if address == A else {}),
+            }
+        )
+        self.driver.unknown.add("%RETRY%g")
+        self.assertEqual(self.done(self.admin.progress("g")), [QueueProgress(queue("a", 0), 2, 9, 5)])
 
 
 class ResetTests(AdminCase):

@@ -143,8 +143,9 @@ class Cluster:
 
     def _queues(self) -> Collection[MessageQueue]:
         options = rocketmq_options(self.options())
+        choice, strict = TopicChoice.of(options), options.flag("failOnDataLoss", True)
         with ClusterReader(cluster_settings(options)) as cluster:
-            return set(TopicChoice.of(options).queues(cluster))
+            return set(choice.queues(cluster) if strict else choice.queues_left(cluster))
 
     def check(self, tails: Mapping[str, Tail]) -> None:
         pass
@@ -189,6 +190,8 @@ def _check_store(store: LogStore, tail: Tail) -> None:
     if store.min_offset > tail.physical_offset:
         return  # deleted by the broker's retention since; the checkpoint knows the place
     found = _record_at(store, tail)
+    if tail.is_damage and not found:
+        return
     # The broker's name isn't in its log: tail and store have been paired by it, whatever the folder is called.
     wanted = {name: getattr(tail, name) for name in TAIL_COLUMNS if name != "broker"}
     if any(value is not None and found.get(name) != value for name, value in wanted.items()):

@@ -16,11 +16,12 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.commits import claim
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import DamagedLogRange, LostRange, PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land import landing, locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
-from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore
@@ -43,6 +44,23 @@ class LakeCase(TestCase):
         rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"])
         found: list[int] = rows.column(0).to_pylist()
         return sorted(found)
+
+
+class LastDamageTests(LakeCase):
+    """A table whose last row of a broker stands for a damaged range, as `permissive` lands it."""
+
+    def test_its_store_goes_on(self) -> None:
+        self.store.append(60)
+        begin, end = self.store.offsets[50], self.store.offsets[51]
+        tail = Tail("broker-a", begin, end - begin, None, None)
+        stores = Stores([str(self.store.root)])
+        log_file = self.store.root / "commitlog" / f"{0:020d}"
+        with log_file.open("r+b") as file:
+            file.seek(begin)
+            file.write(b"damage" * 5)
+        stores.check({"broker-a": tail})
+        with self.assertRaisesRegex(WrongStore, "has another record there"):
+            stores.check({"broker-a": Tail("broker-a", begin, end - begin, 1, 1)})
 
 
 class LocalTests(LakeCase):
