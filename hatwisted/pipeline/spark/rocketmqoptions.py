@@ -23,6 +23,7 @@ from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
+from hatwisted.pipeline.spark.queuetimes import STRATEGY, places_by_time
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import sql92_filter
@@ -40,6 +41,7 @@ OPTIONS: Final = (
     *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", STRATEGY),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
     "sql92",
@@ -134,13 +136,14 @@ def sql_expression(options: Options) -> str | None:
 
 
 def place(options: Options, name: str, default: OffsetBound) -> Start:
-    """An end, a time, or offsets by queue; the queues' names aren't checked yet.
+    """An end, a time, or offsets or times by queue; the queues' names aren't checked yet.
 
     - options: of the read
     - name: of the option
     - default: if it isn't given
     """
-    start = options.start(name, default)
+    times = places_by_time(options, name)
+    start = options.start(name, default) if times is None else times
     if isinstance(start, dict):
         try:
             parse_offsets(start)

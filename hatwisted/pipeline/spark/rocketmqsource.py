@@ -53,8 +53,9 @@ class RocketMQSource(MessageSink):
 
     def _stream_reader(self, schema: StructType) -> QueueStreamReader:
         options = self._options()
-        if options.text("endingOffsets") is not None:
-            raise BadOption(f"{NAME}: a stream has no endingOffsets; use trigger(availableNow=True)")
+        for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+            if options.text(name) is not None:
+                raise BadOption(f"{NAME}: a stream has no {name}; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
         return QueueStreamReader(task, Limits.of(options, start), broker_away(options))
 
