@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -67,6 +68,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
+BUSY = 1.0  # load from which on a row says that the machine wasn't its own
 FREE_BYTES = 40 << 30  # the fullest rows hold four stores of up to 10 GB
 
 
@@ -118,19 +120,21 @@ def _enough_room(quick: bool) -> bool:
 
 
 def _earlier(options: argparse.Namespace) -> dict[str, Any]:
-    """The results so far (rows of an unfinished or partial run replace theirs), with today's frame."""
+    """The results so far (rows of an unfinished or partial run replace theirs), with today's frame. The machine
+    stays the one of the whole run; a row of another says so."""
     rows: dict[str, Any] = {}
-    path = _results(options.quick)
+    path, machine = _results(options.quick), report.machine()
     if options.only and path.exists():
-        rows = json.loads(path.read_text())["rows"]
+        earlier = json.loads(path.read_text())
+        rows, machine = earlier["rows"], earlier["machine"]
     command = "make bench" if not options.quick else "make bench BENCH=--quick"
-    frame = {"machine": report.machine(), "rocketmq": javarocketmq.VERSION, "command": command}
+    frame = {"machine": machine, "rocketmq": javarocketmq.VERSION, "command": command}
     return {**frame, "rows": rows}
 
 
 def _run(arena: Arena, name: str) -> dict[str, Any]:
     arena.say("begins")
-    begun = time.monotonic()
+    begun, load = time.monotonic(), os.getloadavg()[0]
     try:
         outcome = ROWS[name](arena)
     except Exception as failure:
@@ -138,9 +142,13 @@ def _run(arena: Arena, name: str) -> dict[str, Any]:
         outcome = Outcome(errors={name: f"{type(failure).__name__}: {str(failure).splitlines()[0][:300]}"})
     for figure in outcome.figures:
         arena.say(_told(figure))
+    if load >= BUSY:
+        outcome.notes.append(
+            f"the machine had other work: a load of {load:.1f} on {os.cpu_count()} cores as the row began"
+        )
     title = (ROWS[name].__doc__ or name).strip().splitlines()[0].rstrip(".")
     frame = {"title": title, "date": time.strftime("%Y-%m-%d"), "seconds": time.monotonic() - begun}
-    return {**frame, **outcome.as_json()}
+    return {**frame, "processor": report.machine()["processor"], **outcome.as_json()}
 
 
 def _told(figure: Figure) -> str:

@@ -76,10 +76,14 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
         text += PIPELINE_INTRO + _table("row by row", pipeline)
     text += "".join(f"![{title}]({path})\n\n" for title, path in plots)
     text += "## Notes\n\n"
+    usual = results["machine"]["processor"]
     for row in rows.values():
-        if row["notes"]:
+        notes, processor = list(row["notes"]), row.get("processor", usual)
+        if processor != usual:
+            notes.append(f"measured on {processor}")
+        if notes:
             text += f"**{row['title']}** ({row['seconds']:.0f} s, {row['date']})\n\n"
-            text += "".join(f"- {note}\n" for note in row["notes"]) + "\n"
+            text += "".join(f"- {note}\n" for note in notes) + "\n"
     text += "## Machine\n\n" + "".join(f"- {name}: {what}\n" for name, what in results["machine"].items())
     return text
 

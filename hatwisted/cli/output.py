@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -41,6 +43,31 @@ def said(as_json: bool, line: str, **value: object) -> None:
     - value: the object's members
     """
     click.echo(msgspec.json.encode(value) if as_json else line)
+
+
+WIDEST: Final = 110
+"""Columns of a line of text on a wide terminal: longer ones are hard to read."""
+
+
+def folded(text: str, indent: int, first: str = "") -> str:
+    """On a terminal folded between words, so that it fits; one line for a program.
+
+    - text: what is said
+    - indent: spaces before the lines after the first
+    - first: before the first line
+    """
+    if not sys.stdout.isatty():
+        return first + text
+    columns = min(shutil.get_terminal_size().columns - 1, max(WIDEST, 2 * indent))
+    wrapper = textwrap.TextWrapper(
+        columns,
+        initial_indent=first,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+        drop_whitespace=True,
+    )
+    return wrapper.fill(text) or first
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -90,3 +90,34 @@ def test_looking_at_a_topic_of_a_rocketmq_broker(group: BrokerGroup) -> None:
     cli(group, "produce", "Looked", given="a\nb\n")
     for _ in range(2):
         assert sorted(cli(group, "consume", "Looked", "--from", "first", "-c", "2").split()) == ["a", "b"]
+
+
+def test_a_queue_of_a_rocketmq_broker_from_an_offset_to_its_end(group: BrokerGroup) -> None:
+    cli(group, "topic", "create", "Kcat", "-q", "2")
+    lines = "".join(f"k:{number}\n" for number in range(20))
+    cli(group, "produce", "Kcat", "-K", ":", given=lines)
+    places = cli(group, "consume", "Kcat", "-o", "beginning", "-e", "-f", r"%p/%o %k %s\n").split("\n")[:-1]
+    assert len(places) == 20
+    queue = places[0].partition("/")[0]
+    assert [line.partition(" ")[0] for line in places] == [f"{queue}/{number}" for number in range(20)]
+    assert cli(group, "consume", "Kcat", "-p", queue, "-o", "-3", "-e").split() == ["17", "18", "19"]
+    assert cli(group, "consume", "Kcat", "-p", queue, "-o", "s@1h", "-c", "1").split() == ["0"]
+
+
+def test_groups_of_a_rocketmq_broker_are_skipped_and_cloned(group: BrokerGroup) -> None:
+    cli(group, "topic", "create", "Moved", "-q", "2")
+    cli(group, "produce", "Moved", given="a\nb\nc\nd\n")
+    cli(group, "consume", "Moved", "-g", "first", "--from", "first", "-c", "1")
+    assert behind(group, "first") == 3
+    cli(group, "group", "clone", "first", "second", "--yes")
+    wait_until(lambda: "second" in cli(group, "group", "list"), SECONDS, "it is made")
+    rest = cli(group, "consume", "Moved", "-g", "second", "--from", "last", "-c", "3").split()
+    assert len(rest) == 3, "it began where the other one is, not at the end"
+    skipped = told(group, "group", "skip", "first", "Moved", "--yes")
+    assert sum(each["offset"] for each in skipped) == 4
+    assert behind(group, "first") == 0
+
+
+def behind(group: BrokerGroup, name: str) -> int:
+    (found,) = told(group, "group", "lag", name)["groups"]
+    return int(found["behind"])

@@ -28,7 +28,7 @@ from tests.support.loopback import HOST
 
 RECIPE = REPOSITORY / "Containerfile"
 MANIFEST = REPOSITORY / "conf" / "kubernetes" / "hatwisted.yaml"
-HEALTHY = REPOSITORY / "conf" / "container" / "healthy.py"
+HEALTHY = REPOSITORY / "tools" / "healthy.py"
 IMAGE = os.environ.get("HATWISTED_IMAGE")
 PODMAN = shlex.split(os.environ.get("HATWISTED_PODMAN", "podman"))
 """With the options that a machine needs, such as `podman --runtime runc`."""

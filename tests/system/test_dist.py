@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+import tests.system.test_readme as readme
 from testbed.processes import (
     BROKER_PORTS,
     REPOSITORY,
@@ -20,9 +23,16 @@ from testbed.processes import (
     free_port,
     namesrv_answers,
 )
+from tests.support.pages import put_in, run_block, to_run
+from tests.support.soak import times
+from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
 OUTSIDE = {"PYTHONPATH": ""}
+MOST_MEGABYTES = 200
+"""Of an environment with the server alone."""
+NEW_ENVIRONMENT = 30
+"""Megabytes of one that has pip and nothing else."""
 
 
 def built(checkout: Path, folder: Path) -> dict[str, bytes]:
@@ -162,6 +172,86 @@ def test_a_name_server_and_a_master_with_an_installed_sample(python: Path, tmp_p
         assert "broker-a" in shown
         master.stop()
         namesrv.stop()
+
+
+def test_readme_and_tutorial_run_from_it(python: Path, tmp_path: Path) -> None:
+    samples = python.parents[1] / "share" / "hatwisted" / "conf"
+    program = {"PATH": f"{python.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), **OUTSIDE}
+    ports = {
+        "hanamesrv": free_port(),
+        "hamaster": free_port(BROKER_PORTS),
+        "haslave": free_port(BROKER_PORTS),
+    }
+    names = f"127.0.0.1:{ports['hanamesrv']}"
+    shown = {
+        "127.0.0.1:9876": names,
+        "10921": ports["haslave"],
+        "conf/2m-2s-sync": samples / "2m-2s-sync",
+        "$HOME": tmp_path,
+    }
+    servers = []
+    for words in readme.commands():
+        name, options = words[3], put_in(" ".join(words[1:]), shown).split()
+        broker = name != "hanamesrv"
+        more = readme.SMALL if broker else ["--set", "bindAddress=127.0.0.1"]
+        servers.append(
+            ServerProcess(
+                name=name,
+                argv=[str(python.with_name("twistd")), *options, *more, "--set", f"listenPort={ports[name]}"],
+                folder=tmp_path / name,
+                port=ports[name],
+                probe=broker_answers if broker else namesrv_answers,
+                environment=program,
+            )
+        )
+    shown = {"namesrv:9876": names, "--dir copy": f"--dir copy --port {free_port(BROKER_PORTS)}"}
+    with all_stopped(*servers):
+        for each in servers:
+            each.start()
+        try:
+            for code in (
+                f"until seq 100 | hatwisted produce T -n {names}; do sleep 0.2; done",
+                *to_run(TUTORIAL),
+            ):
+                done = run_block(put_in(code, shown), tmp_path, program)
+                assert done.returncode == 0, (code, done.stdout, done.stderr)
+        finally:
+            stop_slave(tmp_path)
+        for each in reversed(servers):
+            each.stop()
+
+
+def test_a_server_s_install_stays_small() -> None:
+    """All that `pip install hatwisted` brings, with what a new environment has by itself."""
+    wanted, found = ["hatwisted"], set[str]()
+    while wanted:
+        name = re.split(r"[^A-Za-z0-9._-]", wanted.pop())[0].lower().replace("_", "-")
+        if name in found:
+            continue
+        found.add(name)
+        # What only an extra or another system asks for has a marker.
+        wanted += [each for each in metadata.requires(name) or [] if ";" not in each]
+    files = [file.locate() for name in found for file in metadata.files(name) or []]
+    size = sum(Path(file).stat().st_size for file in files if Path(file).is_file())
+    assert {"twisted", "numpy", "cryptography", "isal"} <= found
+    assert size < (MOST_MEGABYTES - NEW_ENVIRONMENT) * 1_000_000, f"{size} bytes"
+
+
+@pytest.mark.skipif(times(1) == 1, reason="asks a package index: `make soak` does")
+@pytest.mark.timeout(600)
+def test_it_installs_into_an_empty_environment(
+    folder: Path, archives: dict[str, bytes], tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    (wheel,) = (name for name in archives if name.endswith(".whl"))
+    python = tmp_path / "venv" / "bin" / "python"
+    environment = {**os.environ, **OUTSIDE, "PIP_CONSTRAINT": str(REPOSITORY / "constraints.txt")}
+    install = [python, "-m", "pip", "install", "--quiet", folder / "dist" / wheel]
+    subprocess.run(install, check=True, cwd=tmp_path, env=environment)
+    size = sum(path.lstat().st_size for path in (tmp_path / "venv").rglob("*"))
+    assert size < MOST_MEGABYTES * 1_000_000, f"{size} bytes"
+    assert "serves" in run(python, str(python.with_name("twistd")), "haslave", "--help")
+    assert "compiled" in run(python, "-m", "hatwisted.kernel")
 
 
 def test_the_demo_has_its_input_with_it(python: Path, tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def test_search_works_without_a_server(site: Path) -> None:
         browser.visit((site / "search.html").as_uri() + "?q=haAuditRate")
         results = "document.querySelectorAll('#search-results ul.search li').length"
         wait_until(lambda: browser.ask(results) > 2, PATIENCE, "it finds pages")
-        assert "Configuration" in browser.ask("document.querySelector('#search-results').innerText")
+        # They come one after the other.
+        shown = "document.querySelector('#search-results').innerText"
+        wait_until(lambda: "Configuration" in browser.ask(shown), PATIENCE, "it finds the page of the key")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -21,7 +21,9 @@ RUN = {
     "docs/tutorial.md": "tests/interop/test_attach.py",
     "docs/hardening.md": "tests/system/test_hardening.py",
     "docs/howto/*.md": "tests/system/test_howto.py",
+    "docs/runbooks/*.md": "tests/system/test_runbooks.py",
     "docs/systemd.md": "tests/system/test_systemd.py",
+    "docs/containers.md": "tests/system/test_containers.py",
 }
 """Pages that say what to type, and the test of each."""
 MARK = re.compile(r"run by (?P<test>tests/[\w/]+\.py)|not run: (?P<reason>.{10,})")

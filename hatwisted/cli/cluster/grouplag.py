@@ -176,16 +176,15 @@ def _document(at: float, found: list[GroupLag]) -> bytes:
 def _table(found: list[GroupLag], *, rates: bool) -> str:
     if not found:
         return "no group is behind"
-    columns = ["group", "topic", "behind", "members", "consumed up to"]
-    if rates:
-        columns += ["consumed/s", "stored/s", "level in"]
+    # 80 columns have no room for both.
+    columns = ["group", "topic", "behind", "members"]
+    columns += ["read/s", "new/s", "level in"] if rates else ["consumed up to"]
     rows = []
     for group in found:
         for each in group.topics:
-            row = [group.group, each.topic, f"{each.behind:,}", _or_dash(group.members), _moment(each)]
-            if rates:
-                row += [_rate(each.consumed_per_second), _rate(each.stored_per_second), _level(each)]
-            rows.append(row)
+            moving = [_rate(each.consumed_per_second), _rate(each.stored_per_second), _level(each)]
+            row = [group.group, each.topic, f"{each.behind:,}", _or_dash(group.members)]
+            rows.append(row + (moving if rates else [_moment(each)]))
     return table_text(columns, rows)
 
 

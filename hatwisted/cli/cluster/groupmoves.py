@@ -46,7 +46,7 @@ def _show_done(as_json: bool, moved: Mapping[MessageQueue, int]) -> None:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 @click.command("reset")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from hatwisted.clientcore.message import ReceivedMessage
-from hatwisted.wire.layout import KEY_SEPARATOR
+from hatwisted.clientcore.message import DELIVERY_PROPERTIES, ReceivedMessage
+from hatwisted.wire.layout import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_TAGS
 
 Piece = Callable[[ReceivedMessage], bytes]
 """Makes one part of a line."""
@@ -30,6 +30,13 @@ def keys_text(message: ReceivedMessage) -> str:
     return KEY_SEPARATOR.join(message.keys)
 
 
+def _headers(message: ReceivedMessage) -> str:
+    own = {name: value for name, value in message.properties.items() if name not in NO_HEADERS}
+    return ",".join(f"{name}={value}" for name, value in own.items())
+
+
+NO_HEADERS: Final = DELIVERY_PROPERTIES | {PROPERTY_KEYS, PROPERTY_TAGS}
+"""Properties of the delivery, and what other letters stand for."""
 TOKENS: Final[dict[str, tuple[str, Piece]]] = {
     "s": ("body", lambda message: message.body),
     "S": ("length of the body in bytes", _text(lambda message: len(message.body))),
@@ -37,10 +44,7 @@ TOKENS: Final[dict[str, tuple[str, Piece]]] = {
     "k": ("keys, separated by spaces", _text(keys_text)),
     "K": ("length of %k in bytes", _text(lambda message: len(keys_text(message).encode()))),
     "T": ("time when it was stored, ms since the epoch", _text(lambda message: message.store_timestamp)),
-    "h": (
-        "properties as name=value, separated by commas",
-        _text(lambda message: ",".join(f"{name}={value}" for name, value in message.properties.items())),
-    ),
+    "h": ("its program's properties as name=value, separated by commas", _text(_headers)),
     "t": ("topic", _text(lambda message: message.topic)),
     "p": ("queue", _text(lambda message: message.queue.queue_id)),
     "o": ("offset in the queue", _text(lambda message: message.queue_offset)),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import sysconfig
-import textwrap
 from pathlib import Path
 
 import click
 
 import hatwisted
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.output import json_option, show
+from hatwisted.cli.output import folded, json_option, show
 from hatwisted.config.changing import Change
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
@@ -24,8 +22,6 @@ from hatwisted.config.schema import BrokerRole
 from hatwisted.wire.printable import printable
 
 ENDINGS = (".conf", ".properties")
-WIDEST = 100
-"""Characters of a line of words: longer ones are hard to read."""
 CHANGES = {
     Change.AT_ONCE: "at once, without a restart",
     Change.RESTART: "from the next start on",
@@ -63,7 +59,7 @@ def sample(name: str | None, as_json: bool) -> None:
             show(True, [{"name": each, "about": line} for each, line in about.items()], (), ())
             return
         for each, line in about.items():
-            click.echo(f"{each:<24}  {line}".rstrip())
+            click.echo(folded(line, 26, f"{each:<24}  ").rstrip())
         return
     found = samples.get(name) or samples.get(os.path.splitext(name)[0])
     if found is None:
@@ -100,7 +96,7 @@ def check(file: str, namesrv: bool, as_json: bool) -> None:
         show(True, value, (), ())
     else:
         for weight, text in said:
-            click.echo(f"{weight}: {printable(str(text))}")
+            click.echo(folded(printable(str(text)), 9, f"{weight}: "))
         if not said:
             click.echo(f"{file}: nothing to say against it")
     sys.exit(EXIT_PROBLEMS if said else EXIT_OK)
@@ -144,28 +140,11 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
 
 def _print_doc(doc: KeyDoc) -> None:
     click.echo(f"{doc.key}  ({doc.server})")
-    _print_wrapped(doc.meaning, "  ")
-    _print_wrapped(f"default: {'not set' if doc.default is None else doc.default}", " " * 11)
-    _print_wrapped(f"allowed: {doc.allowed}", " " * 11)
-    _print_wrapped(f"changes: {CHANGES[doc.change]}", " " * 11)
-    _print_wrapped(f"whose:   {doc.origin}", " " * 11)
-
-
-def _print_wrapped(text: str, indent: str) -> None:
-    """On a terminal in lines that fit it; a line for a program. indent: of a second line."""
-    if sys.stdout.isatty():
-        columns = min(shutil.get_terminal_size().columns - 1, WIDEST)
-        wrapper = textwrap.TextWrapper(
-            columns,
-            initial_indent="  ",
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        text = wrapper.fill(text)
-    else:
-        text = f"  {text}"
-    click.echo(text)
+    click.echo(folded(doc.meaning, 2, "  "))
+    click.echo(folded(f"default: {'not set' if doc.default is None else doc.default}", 11, "  "))
+    click.echo(folded(f"allowed: {doc.allowed}", 11, "  "))
+    click.echo(folded(f"changes: {CHANGES[doc.change]}", 11, "  "))
+    click.echo(folded(f"whose:   {doc.origin}", 11, "  "))
 
 
 def _print_set(key: str, file: str) -> None:

@@ -21,7 +21,7 @@ from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.newslave import answers, is_free
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, limits, versions
-from hatwisted.cli.output import json_option
+from hatwisted.cli.output import folded, json_option
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Survey, Words
@@ -52,6 +52,7 @@ from hatwisted.wire.printable import printable
 from hatwisted.wire.registration import MASTER_ID, ClusterInfo
 
 MARKS: Final = {None: ("ok", "green"), Weight.NOTE: ("-", "yellow"), Weight.PROBLEM: ("!", "red")}
+INDENT: Final = 18
 LONGEST_PEM: Final = 1 << 20
 
 
@@ -75,10 +76,11 @@ def doctor(conf: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     else:
         for each in checks:
             mark, colour = MARKS[each.weight]
-            click.secho(f"{mark:<3}", fg=colour, nl=False)
-            click.echo(f"{each.name:<14} {printable(each.what)}")
+            line = folded(printable(each.what), INDENT, f"{mark:<3}{each.name:<14} ")
+            click.secho(line[:3], fg=colour, nl=False)
+            click.echo(line[3:])
             if each.advice:
-                click.echo(f"{'':<18}{printable(each.advice)}")
+                click.echo(folded(printable(each.advice), INDENT, " " * INDENT))
     sys.exit(EXIT_OK if is_well(checks) else EXIT_PROBLEMS)
 
 

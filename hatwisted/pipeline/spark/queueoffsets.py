@@ -3,7 +3,8 @@
     {"Orders": {"broker-a": {"0": 1500, "1": 1498}, "broker-b": {"0": 3}}}
 
 The same JSON is a stream's checkpoint (with more beside it, see `queueplaces`) and an option's value; an option
-may say "earliest" or "latest" for a number. Keys are sorted, since Spark compares offsets as text.
+may say "earliest" or "latest" for a number, or -2 or -1 as for Kafka, or a time. Keys are sorted, since Spark
+compares offsets as text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hatwisted.pipeline.remote.queuepull import QueueRange
-from hatwisted.pipeline.spark.readoptions import OffsetBound
+from hatwisted.pipeline.spark.queuetimes import AtTime
+from hatwisted.pipeline.spark.readoptions import OffsetBound, parse_time
 from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_MESSAGES: Final = 20_000
@@ -22,6 +24,9 @@ TASK_MESSAGES: Final = 20_000
 OTHER: Final = ":"
 """What begins so isn't a topic's name, and whatever it has isn't offsets: so a stream's place can be an option's
 value."""
+
+_BOUNDS: Final = {-2: OffsetBound.EARLIEST, -1: OffsetBound.LATEST}
+"""As Spark's source for Kafka calls them."""
 
 Offsets = dict[MessageQueue, int]
 
@@ -47,7 +52,7 @@ def by_queue(tree: Mapping[str, Any]) -> Iterator[tuple[MessageQueue, Any]]:
                 yield MessageQueue(topic=topic, broker_name=broker, queue_id=int(number)), value
 
 
-def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound]:
+def parse_offsets(tree: Mapping[str, Any]) -> dict[MessageQueue, int | OffsetBound | AtTime]:
     """Offsets as an option has them; ValueError if it can't be offsets."""
     return {queue: _offset(value) for queue, value in by_queue(tree)}
 
@@ -100,9 +105,15 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _offset(value: Any) -> int | OffsetBound:
-    if isinstance(value, str) and value in ("earliest", "latest"):
-        return OffsetBound(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+def _offset(value: Any) -> int | OffsetBound | AtTime:
+    if isinstance(value, AtTime):
+        return value
+    if isinstance(value, str):
+        if value in ("earliest", "latest"):
+            return OffsetBound(value)
+        time = None if value.isdigit() else parse_time(value)
+        if time is not None:
+            return AtTime(time)
+    if isinstance(value, bool) or not isinstance(value, int) or value < min(_BOUNDS):
         raise ValueError(f"{value!r} isn't an offset")
-    return value
+    return _BOUNDS.get(value, value)

@@ -23,6 +23,7 @@ from hatwisted.pipeline.spark.brokerfilter import broker_filter
 from hatwisted.pipeline.spark.filters import FilterPushdown, conditions, span, time_span
 from hatwisted.pipeline.spark.kafkaschema import is_kafka, kafka_rows, kafka_wire_schema, needed_for
 from hatwisted.pipeline.spark.queueoffsets import Offsets, packed, parse_offsets
+from hatwisted.pipeline.spark.queuetimes import AtTime
 from hatwisted.pipeline.spark.readoptions import OffsetBound, Options, Start
 from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, sql_expression
 from hatwisted.pipeline.spark.sourcecolumns import shaped, wire_schema
@@ -183,12 +184,33 @@ def resolve(
     if isinstance(place, datetime):
         return cluster.offsets_at(queues, bounds, milliseconds_up(place))
     named = parse_offsets(place) if isinstance(place, dict) else dict.fromkeys(queues, place)
-    found = {}
+    found = _at_times(cluster, queues, bounds, named)
     for queue in queues:
         offset = named.get(queue, default)
+        if isinstance(offset, AtTime):
+            continue
         if isinstance(offset, OffsetBound):
             offset = bounds[queue].low if offset is OffsetBound.EARLIEST else bounds[queue].high
         found[queue] = offset
+    return found
+
+
+def _at_times(
+    cluster: ClusterReader,
+    queues: Queues,
+    bounds: Mapping[MessageQueue, Bounds],
+    named: Mapping[MessageQueue, int | OffsetBound | AtTime],
+) -> Offsets:
+    """Of the queues for which a time is given."""
+    by_time: dict[AtTime, Queues] = {}
+    for queue, replicas in queues.items():
+        if isinstance(at := named.get(queue), AtTime):
+            by_time.setdefault(at, {})[queue] = replicas
+    found: Offsets = {}
+    for at, some in by_time.items():
+        found |= cluster.offsets_at(some, bounds, milliseconds_up(at.time))
+        for queue in some:
+            at.check(queue, found[queue], bounds[queue].high)
     return found
 
 

@@ -174,6 +174,16 @@ class Options:
             raise self.wrong(name, "earliest, latest, a time as 2026-01-31T23:59:59Z or a JSON object")
         return time
 
+    def mapping(self, name: str) -> dict[str, Any] | None:
+        """A JSON object."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = self._json(name, text)
+        if not isinstance(found, dict):
+            raise self.wrong(name, "a JSON object")
+        return found
+
     def wrong(self, name: str, allowed: str) -> BadOption:
         """The error that `name` has a value which isn't `allowed`; to be raised by the caller."""
         return BadOption(f"{self._source}: option {name}={self._given.get(name.lower())!r} must be {allowed}")

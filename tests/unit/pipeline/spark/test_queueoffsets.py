@@ -45,10 +45,14 @@ class OffsetsTest(TestCase):
         found = parse_offsets({"T": {"b": {"0": "latest", "1": 7, "2": "earliest"}}})
         self.assertEqual(list(found.values()), [OffsetBound.LATEST, 7, OffsetBound.EARLIEST])
 
+    def test_ends_by_kafkas_numbers(self) -> None:
+        found = parse_offsets({"T": {"b": {"0": -1, "1": -2}}})
+        self.assertEqual(list(found.values()), [OffsetBound.LATEST, OffsetBound.EARLIEST])
+
     def test_what_is_no_offset(self) -> None:
-        for wrong in ({"T": 5}, {"T": {"b": 5}}, {"T": {"b": {"x": 5}}}, {"T": {"b": {"0": -1}}}):
+        for wrong in ({"T": 5}, {"T": {"b": 5}}, {"T": {"b": {"x": 5}}}, {"T": {"b": {"0": -3}}}):
             self.assertRaises(ValueError, parse_offsets, wrong)
-        for value in (True, 1.5, None, "first", "5"):
+        for value in (True, 1.5, -1.0, None, "first", "5", [1]):
             self.assertRaises(ValueError, parse_offsets, {"T": {"b": {"0": value}}})
 
 
