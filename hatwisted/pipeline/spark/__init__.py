@@ -1,12 +1,12 @@
 """The logs as Spark tables: the data sources `commitlog` and `rocketmq`, batch and streaming, sinks, the session.
 
 Read `commitlogsource` with `commitlogstream`, `logtask` and `logplaces`; `rocketmqsource` with `rocketmqstream`,
-`queuewatch`, `triggerlimits`, `queuereads`, `brokerfilter`, `timeedges`, `queueplaces`, `queueoffsets`,
-`queuetimes` and `kafkaschema` (rows with Kafka's columns); then what both use: `readoptions`, `filters`,
-`sourcecolumns`, `damagetable`, `failures` (a worker's error in one line), `refusedstream` (a mistake in a
-stream's options, told when Spark asks); `storelist` and `rocketmqoptions` say what is read. `rocketmqsink` writes
-to a cluster, `repeats` leaves out what was written twice; `deltasink` writes to a table, `planstream` has its
-tasks read what a source has planned. `sparksession` and `javahome` start Spark.
+`queuewatch`, `triggerlimits`, `triggerpace`, `queueassignment`, `queuereads`, `brokerfilter`, `timeedges`,
+`queueplaces`, `queueoffsets`, `queuetimes` and `kafkaschema` (rows with Kafka's columns); then what both use:
+`readoptions`, `filters`, `sourcecolumns`, `damagetable`, `failures` (a worker's error in one line),
+`refusedstream` (a mistake in a stream's options, told when Spark asks); `storelist` and `rocketmqoptions` say
+what is read. `rocketmqsink` writes to a cluster, `repeats` leaves out what was written twice; `deltasink` writes
+to a table, `planstream` has its tasks read what a source has planned. `sparksession` and `javahome` start Spark.
 
 Nothing here decodes a record: that is `hatwisted.pipeline.decode`, which knows no Spark. Importing this
 package imports no PySpark; its modules do.

@@ -22,6 +22,7 @@ from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
+from hatwisted.pipeline.spark.queueassignment import ASSIGN, Assignment, assignment
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
 from hatwisted.pipeline.spark.queuetimes import STRATEGY, places_by_time
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
@@ -41,6 +42,7 @@ OPTIONS: Final = (
     *CLUSTER_OPTIONS,
     *CONDITION_OPTIONS,
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
+    *(ASSIGN, "minRecordsPerTrigger", "maxTriggerDelay"),
     *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", STRATEGY),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
@@ -51,6 +53,7 @@ BROKER_AWAY: Final = 300.0
 one that has its disk. Longer, and nobody may have noticed."""
 _OTHER_NAMES: Final = {
     "maxOffsetsPerTrigger": "maxRecordsPerTrigger",
+    "minOffsetsPerTrigger": "minRecordsPerTrigger",
     "subscribe": "topics",
     "subscribePattern": "topicsPattern",
 }
@@ -65,10 +68,15 @@ class TopicChoice:
 
     topics: tuple[str, ...]
     pattern: str | None
+    assigned: Assignment | None = None
+    """Only these queues of the topics."""
 
     def queues(self, cluster: ClusterReader) -> Queues:
         """Their queues now."""
-        return cluster.queues(self.topics, self.pattern)
+        found = cluster.queues(self.topics, self.pattern)
+        if self.assigned is not None:
+            self.assigned.check(found)
+        return self._chosen(found)
 
     def queues_left(self, cluster: ClusterReader) -> Queues:
         """The same of those topics that there are; NoRoute if there's none."""
@@ -83,12 +91,23 @@ class TopicChoice:
 
     def queues_now(self, cluster: ClusterReader) -> tuple[Queues, frozenset[str]]:
         """What one question finds of them, and the named topics that nobody knows."""
-        return cluster.queues_now(self.topics, self.pattern)
+        found, unknown = cluster.queues_now(self.topics, self.pattern)
+        return self._chosen(found), unknown
+
+    def _chosen(self, queues: Queues) -> Queues:
+        if self.assigned is None:
+            return queues
+        return {queue: replicas for queue, replicas in queues.items() if self.assigned.has(queue)}
 
     @classmethod
     def of(cls, options: Options) -> TopicChoice:
-        """From the options; one of the two has to be there."""
+        """From the options; one of them has to be there."""
         topics, pattern = options.items("topics"), options.text("topicsPattern")
+        assigned = assignment(options)
+        if assigned is not None:
+            if topics or pattern is not None:
+                raise options.wrong(ASSIGN, "given without topics and topicsPattern: it names topics itself")
+            return cls(assigned.topics, None, assigned)
         if not topics and pattern is None:
             raise BadOption(f"{NAME}: give topics (a list of names) or topicsPattern (a regular expression)")
         return cls(topics, pattern)

@@ -24,6 +24,7 @@ from hatwisted.pipeline.spark.rocketmqoptions import NAME, broker_away, place, r
 from hatwisted.pipeline.spark.rocketmqsink import MessageSink
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
+from hatwisted.pipeline.spark.triggerpace import TriggerPace
 
 
 class RocketMQSource(MessageSink):
@@ -57,7 +58,8 @@ class RocketMQSource(MessageSink):
             if options.text(name) is not None:
                 raise BadOption(f"{NAME}: a stream has no {name}; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)
-        return QueueStreamReader(task, Limits.of(options, start), broker_away(options))
+        limits, pace = Limits.of(options, start), TriggerPace.of(options)
+        return QueueStreamReader(task, limits, broker_away(options), pace)
 
     def _options(self) -> Options:
         return rocketmq_options(cast("dict[str, str]", self.options))

@@ -45,6 +45,7 @@ from hatwisted.pipeline.spark.queuewatch import QueueWatch
 from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound
 from hatwisted.pipeline.spark.timeedges import TimeEdges
 from hatwisted.pipeline.spark.triggerlimits import TriggerLimits
+from hatwisted.pipeline.spark.triggerpace import TriggerPace
 from hatwisted.wire.messagequeue import MessageQueue
 
 _ANOTHER: Final = "the topic was deleted and created again, or the master replaced by one that lacks messages"
@@ -58,13 +59,17 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     - read_task: what each task needs
     - limits: of a trigger, and where it begins
     - patience: seconds for which a group of brokers may be away
+    - pace: how long triggers wait
     """
 
-    def __init__(self, read_task: ReadTask, limits: Limits, patience: float) -> None:
+    def __init__(
+        self, read_task: ReadTask, limits: Limits, patience: float, pace: TriggerPace | None = None
+    ) -> None:
         self._read_task = read_task
         self._limits = limits
         self._patience = patience
         self._trigger_limits = TriggerLimits(limits)
+        self._pace = pace or TriggerPace(None)
         self._edges = TimeEdges()
         self._opened: tuple[ClusterReader, QueueWatch] | None = None
         self._target: Offsets | None = None
@@ -105,6 +110,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 restarted = place is not None and begin != place.offset
                 begins[queue] = begin
                 ends[queue] = max(begin, min(end, bounds[queue].high) if restarted else end)
+        waiting = sum(ends[queue] - begins[queue] for queue in ends)
+        if not self._waits and not self._pace.is_due(waiting):
+            return start
         if not isinstance(limit, ReadAllAvailable):
             ends = self._trigger_limits.applied(self._cluster, queues, begins, ends, self._absent)
         self._planned = places_json({**reached, **self._places(queues, reached, begins, ends)})

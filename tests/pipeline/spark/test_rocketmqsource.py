@@ -96,6 +96,8 @@ def test_times(spark: SparkSession, group: BrokerGroup, source: dict[str, str]) 
         send_batches(client, "Times", 0, bodies_of(100, 25))
     assert read(spark, source, topics="Times", startingOffsets=between).count() == 25
     assert read(spark, source, topics="Times", endingOffsets=between).count() == 50
+    by_queue = json.dumps({"Times": {group.name: {"0": between}}})
+    assert read(spark, source, topics="Times", startingOffsetsByTimestamp=by_queue).count() == 25
 
 
 @pytest.mark.parametrize(
