@@ -29,6 +29,8 @@ from hatwisted.wire.remoting import RemotingCommand
 
 INTERVAL: Final = 2.0
 """Seconds between two looks at the others."""
+REMEMBERED: Final = 600.0
+"""Seconds for which one that has left is missed: it may have been taken away for good."""
 
 
 class GroupWatch:
@@ -66,8 +68,10 @@ class GroupWatch:
         self._looking = False
         before = look if self.view is None else self.view.now
         present = {each.id for each in look.brokers}
+        self._known = {
+            number: each for number, each in self._known.items() if look.at - each.at < REMEMBERED
+        } | {each.id: each for each in look.brokers}
         left = [each for number, each in sorted(self._known.items()) if number not in present]
-        self._known |= {each.id: each for each in look.brokers}
         self.view = View(before=before, now=look, left=left)
 
     def _unseen(self, failure: Failure) -> None:

@@ -11,21 +11,26 @@ from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, all_stopped, free_port, read_conf, wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
+from tests.support.soak import times
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(times(1) == 1, reason="40 s each: `make soak` does"),
+]
 
 SECONDS = 60.0
 SOME = 200
 
 
-def test_from_Java_and_back_without_losing_a_message(tmp_path: Path) -> None:
-    if reason := javarocketmq.available():
-        pytest.skip(f"RocketMQ {javarocketmq.VERSION} can't run here: {reason}")
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_from_Java_and_back_without_losing_a_message(tmp_path: Path, version: str) -> None:
+    if reason := javarocketmq.available(version):
+        pytest.skip(f"RocketMQ {version} can't run here: {reason}")
     # 4.9.7 reads a slave's tables every 10 s; ours doesn't have to.
     settings = {**SMALL_STORE, "maxMessageSize": 65536}
     group = BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings)
     assert group.namesrv is not None
-    java = javarocketmq.broker("master", tmp_path, group.master_settings())
+    java = javarocketmq.broker("master", tmp_path, group.master_settings(), version=version)
     new = tmp_path / "new"
     quick = "\n".join(f"{key}={value}" for key, value in QUICK_SYNC.items())
     page = Runbook(
@@ -60,7 +65,7 @@ def test_from_Java_and_back_without_losing_a_message(tmp_path: Path) -> None:
                 stored(traffic)
                 assert "billing" in page.run("hatwisted group lag")
                 page.run(back)
-                again = javarocketmq.broker("again", tmp_path, read_conf(new / "java.conf"))
+                again = javarocketmq.broker("again", tmp_path, read_conf(new / "java.conf"), version=version)
                 with all_stopped(again):
                     again.start()
                     stored(traffic)

@@ -33,6 +33,8 @@ IMAGE = os.environ.get("HATWISTED_IMAGE")
 PODMAN = shlex.split(os.environ.get("HATWISTED_PODMAN", "podman"))
 """With the options that a machine needs, such as `podman --runtime runc`."""
 LIMITS = shlex.split(os.environ.get("HATWISTED_PODMAN_RUN", ""))
+OLDEST_KUBERNETES = "1.28.0"
+"""`make lint` asks the newest that the validator knows."""
 SECONDS = 60.0
 SMALL = (
     "brokerIP1=127.0.0.1 brokerIP2=127.0.0.1 mappedFileSizeCommitLog=1048576 maxHashSlotNum=1000 "
@@ -117,9 +119,8 @@ def test_the_recipe_by_its_linter() -> None:
     checked("hadolint", str(RECIPE))
 
 
-@pytest.mark.parametrize("version", ["1.28.0", "1.37.0"])
-def test_the_manifest_by_the_schemas_of_kubernetes(version: str) -> None:
-    checked("kubernetes-validate", "--strict", "-k", version, str(MANIFEST))
+def test_the_manifest_by_the_schemas_of_kubernetes() -> None:
+    checked("kubernetes-validate", "--strict", "-k", OLDEST_KUBERNETES, str(MANIFEST))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
-from hatwisted.metrics.groupwatch import GroupWatch
+from hatwisted.metrics.groupwatch import REMEMBERED, GroupWatch
 from hatwisted.metrics.livepage import MAX_STREAMS
 from tests.support.figures import Reader, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
@@ -121,6 +121,19 @@ class LivePageTests(SynchronousTestCase):
         text = self.shown()
         self.assertNotIn(">well</p>", text)
         self.assertIn("broker-a master: is a SYNC_MASTER without a slave", text)
+
+    def test_one_that_has_left_is_missed_for_a_while(self) -> None:
+        _, slave = self.pair()
+        self.shown()
+        self.nodes.stop(slave)
+        self.nodes.pass_time(130)  # until the name server forgets it
+        self.shown()
+        self.nodes.pass_time(3)
+        self.assertIn("broker-a slave 1: 10.0.0.2:10911 has left", self.shown())
+        self.nodes.pass_time(REMEMBERED)
+        self.shown()
+        self.nodes.pass_time(3)
+        self.assertNotIn("has left", self.shown())
 
     def test_a_slave_without_name_servers_shows_its_master(self) -> None:
         self.start(MASTER)

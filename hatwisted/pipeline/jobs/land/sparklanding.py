@@ -5,6 +5,7 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from hatwisted.pipeline.delta.landedrows import landed_names
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.columnexpressions import landed
+from hatwisted.pipeline.jobs.land.absence import Absence
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
@@ -29,6 +31,7 @@ from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
+from hatwisted.pipeline.spark.rocketmqoptions import NAME as ROCKETMQ
 
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a running query."""
@@ -54,6 +57,7 @@ class SparkLanding:
         self._compaction = Compaction()
         self._compacted_at = self.seconds()
         self._batch = -1
+        self._absence = Absence()
         tails = landed_tails(self.path, self.held.writer.brokers)
         self._total = self.source.backlog(tails)
         query = self._start(spark, tails)
@@ -127,6 +131,8 @@ class SparkLanding:
         batch = _batch_of(query)
         if batch != self._batch:
             self._batch = batch
+            if self.source.format == ROCKETMQ and query.lastProgress is not None:
+                self._absence.look(json.loads(query.lastProgress.json)["sources"])
             done = landed_since(self.path, self.before, self.state.application).log_bytes
             self.progress(min(done, self._total), self._total)
 
