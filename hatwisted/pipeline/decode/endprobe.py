@@ -47,12 +47,13 @@ LOOK_AHEAD: Final = 64 << 20
 
 class Tail(NamedTuple):
     """The end of a log: where its last record starts (`end`, if that isn't known), and the offset after it.
-    stored: when that record was, in ms.
+    stored: when that record was, in ms. named: does its queue name it? It may not yet.
     """
 
     last: int
     end: int
     stored: int = NO_TIME
+    named: bool = False
 
 
 class EndProbe:
@@ -94,14 +95,17 @@ class EndProbe:
 
     def tail(self, known: Tail | None = None) -> Tail:
         """The log's tail; known: what it was earlier, from where the search begins if it is still there."""
-        if known is None or not self._is_still_there(known):
-            at = self._known_record(self._newest_record())
-        elif not any(self._log.read(known.end, layout.BLANK_HEAD_SIZE)):
-            # What is written next begins here.
-            return known
-        else:
-            at = known.last
-        return self._walked(at)
+        record = None if known is None else self._still_there(known)
+        if known is None or record is None:
+            return self._named(self._walked(self._known_record(self._newest_record())))
+        if any(self._log.read(known.end, layout.BLANK_HEAD_SIZE)):
+            return self._named(self._walked(known.last))
+        # What is written next begins here.
+        return known if known.named else known._replace(named=bool(self._is_known(record)))
+
+    def _named(self, tail: Tail) -> Tail:
+        """With what its queue says of it now."""
+        return tail._replace(named=bool(self._is_known(record_at(self._log, tail.last, check_crc=False))))
 
     def _walked(self, at: int) -> Tail:
         """The tail that the chain from a record on leads to."""
@@ -153,16 +157,16 @@ class EndProbe:
         written = self._written_from(offset)
         return offset if written is None else min(written + 2 * PROBE, self._file_end)
 
-    def _is_still_there(self, known: Tail) -> bool:
-        """Is the last record as it was? A log that was cut and written on has another, or a leftover that no queue
-        names; so hasn't one that was just written, and then the search costs some milliseconds."""
+    def _still_there(self, known: Tail) -> Record | None:
+        """The last record, if it's as it was. A log that was cut and written on has another, or a leftover: one
+        that its queue had named and doesn't any more.
+        """
         record = record_at(self._log, known.last)
-        return (
-            record is not None
-            and known.last + record.total_size == known.end
-            and known.stored in (NO_TIME, record.store_timestamp)
-            and self._is_known(record) is not False
-        )
+        if record is None or known.last + record.total_size != known.end:
+            return None
+        if known.stored not in (NO_TIME, record.store_timestamp):
+            return None
+        return None if known.named and self._is_known(record) is False else record
 
     def _newest_record(self) -> int:
         """A record from which the chain leads to the end: near the last bytes written, unless a record far

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest import TestCase
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
 
 from hatwisted.pipeline import read_arrow
+from hatwisted.pipeline.decode.endprobe import EndProbe
 from hatwisted.pipeline.decode.fallingtimes import FallingTimes
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire import layout
@@ -97,6 +99,18 @@ class RewrittenTailTest(StoreCase):
             Path(store.files[0].path).write_bytes(newer.files[0])
             self.name(store, newer.records[:until])
             self.assertEqual(store.end(), end_of(log.records[until - 1]))
+
+    def test_an_end_that_no_queue_names_yet_isnt_searched_for_again(self) -> None:
+        """Queues follow a moment later, and a stream asks often."""
+        log = records(800, 20_000, 16 << 20)
+        store = self.write(log, log.records[:790])
+        self.assertEqual(store.end(), log.end)
+        with patch.object(EndProbe, "_newest_record", side_effect=AssertionError):
+            self.assertEqual(store.end(), log.end)
+            self.name(store, log.records)
+            self.assertEqual(store.end(), log.end)
+        self.name(store, log.records[:700])
+        self.assertEqual(store.end(), log.end, "it's looked for, and found again")
 
     def test_a_clock_that_was_set_back_ends_no_log(self) -> None:
         early = stored_later(records(40), range(20), HOUR)
