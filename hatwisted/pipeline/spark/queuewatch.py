@@ -148,10 +148,11 @@ class QueueWatch:
             )
         absence.ask_again = now + ABSENT_FOR
         if now - absence.since > self._limit:
-            raise BrokerGone(
-                f"rocketmq: broker {name} has been away for {now - absence.since:.0f} s, and brokerAwayMs allows "
-                f"{self._limit:.0f} s: {why}: start the query again once it's back"
-            )
+            raise BrokerGone(f"rocketmq: {self._too_long(name, why)}: start the query again once it's back")
+
+    def _too_long(self, name: str, why: object) -> str:
+        away = self._clock() - self._absent[name].since
+        return f"broker {name} has been away for {away:.0f} s, and brokerAwayMs allows {self._limit:.0f} s: {why}"
 
     # ---- name servers
 
@@ -189,5 +190,11 @@ class QueueWatch:
             return set()
         names = {queue.broker_name for queue in missing} - alive
         for name in sorted(names):
-            self.is_absent(name, BrokerGone("no name server knows it any more"))
+            unknown = BrokerGone("no name server knows it any more")
+            try:
+                self.is_absent(name, unknown)
+            except BrokerGone:
+                # It may be gone for good, and whoever removed it has to get past it.
+                self._lost(self._too_long(name, unknown))
+                self._gone |= {queue for queue in missing if queue.broker_name == name}
         return {queue for queue in missing if queue.broker_name in names}

@@ -302,6 +302,35 @@ class AbsenceTest(StreamCase):
         ):
             reader.latestOffset(at, ReadAllAvailable())
 
+    def test_a_group_that_was_removed_for_good(self) -> None:
+        """Beyond the limit it's lost, if that's allowed; should it come back, its queues go on."""
+        master, other = self.group(10), self.group(10, name=OTHER)
+        reader = self.stream()
+        at, _ = self.trigger(reader, reader.initialOffset())
+        other.stop()
+        del self.names.others[OTHER]
+        master.messages[10], master.high = record(10), 11
+        for lossy in (False, True):
+            reader = self.stream(failOnDataLoss=str(not lossy), brokerAwayMs="1")
+            with self.assertLogs("hatwisted.pipeline.spark", "WARNING") as told:
+                reader.latestOffset(at, ReadAllAvailable())
+                reader._watch._absent[OTHER].since -= 1.0
+                if lossy:
+                    end, found = self.trigger(reader, at)
+                    self.assertEqual(found, of(BROKER, 10, 11))
+                    self.assertEqual(end[TOPIC][OTHER], {"0": 10})
+                    self.assertEqual(self.trigger(reader, end), (end, []))
+                else:
+                    with self.assertRaisesRegex(
+                        OffsetsGone, "broker-b has been away for 1 s.*failOnDataLoss=false"
+                    ):
+                        reader.latestOffset(at, ReadAllAvailable())
+            self.assertEqual(len(told.output), 1 + lossy)
+        self.group(12, name=OTHER)
+        reader._watch._queues_until = reader._watch._absent[OTHER].ask_again = 0.0
+        with self.assertLogs("hatwisted.pipeline.spark", "WARNING"):
+            self.assertEqual(self.trigger(reader, end)[1], of(OTHER, 10, 12))
+
     def test_a_run_to_a_fixed_end_leaves_nothing_out(self) -> None:
         self.group(10)
         other = self.group(10, name=OTHER)
