@@ -30,7 +30,7 @@ from hatwisted.wire.remoting import RemotingCommand
 CALL_TIMEOUT: Final = 3.0
 """Seconds for a name server's answer (4.9.7: 3 s)."""
 UNREACHABLE_PAUSE: Final = 5.0
-"""Seconds that a broker which couldn't be reached is the last choice for reading."""
+"""Seconds that a broker which couldn't be reached, and hasn't answered since, is the last choice for reading."""
 
 
 class Routes:
@@ -160,6 +160,11 @@ class Routes:
     def unreachable(self, address: str) -> None:
         """It couldn't be reached: readers that have a choice should avoid it for a while."""
         self._unreachable[address] = self._driver.seconds() + UNREACHABLE_PAUSE
+
+    def reached(self, address: str) -> None:
+        """It answers. A reader that a master serves again mustn't be led away from it: a slave that was master
+        itself may have other messages at the same offsets, until it is linked."""
+        self._unreachable.pop(address, None)
 
 
 Replicas = dict[int, str]

@@ -134,7 +134,8 @@ class Session:
         body: bytes = b"",
         timeout: float = CALL_TIMEOUT,
     ) -> RemotingCommand:
-        """The answer, whatever its code. CallFailed if there's none; who can't be reached is remembered.
+        """The answer, whatever its code. CallFailed if there's none; who can't be reached is remembered, until it
+        answers.
 
         - address: "host:port"
         - code: a RequestCode
@@ -143,10 +144,12 @@ class Session:
         - timeout: seconds
         """
         try:
-            return await self.driver.call(address, command(code, ext, body), timeout)
+            answer = await self.driver.call(address, command(code, ext, body), timeout)
         except ConnectFailed:
             self.routes.unreachable(address)
             raise
+        self.routes.reached(address)
+        return answer
 
     async def ask(
         self,

@@ -76,8 +76,9 @@ class ProcessClock:
 
     def pause(self, seconds: float) -> None:
         """It stands still for so long from now on, whatever it was to do before; 0: it goes on."""
-        ended, self.paused_until = self.paused_until, self._clock.seconds() + seconds
-        if self.paused_until < ended:
+        now, ended = self._clock.seconds(), self.paused_until
+        self.paused_until = now + seconds
+        if ended > now:
             for call in self.getDelayedCalls():
                 if call.planned == ended:
                     call.move(self.paused_until)

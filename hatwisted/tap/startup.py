@@ -256,16 +256,17 @@ class Rereading:
         self._options.log_plan.reopen()
         try:
             loaded = self._load(self._options["conf"], self._options.overrides, os.environ)
+            for warning in loaded.warnings:
+                log.warn("{line}", line=warning)
+            self._orders.reread(self._config, loaded.config)
         except EXPECTED as error:
             log.error(
                 "configuration not read again: {error}; what was in effect stays so",
                 event="config.refused", error=one_line(error),
             )  # fmt: skip
             return
-        for warning in loaded.warnings:
-            log.warn("{line}", line=warning)
-        before, self._config = self._config, loaded.config
-        self._orders.reread(before, loaded.config)
+        # Not before all have taken it: what one of them couldn't take is offered again next time.
+        self._config = loaded.config
 
 
 class Terminal:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hatwisted.cli.cluster.slaveplan import unit_text
 from testbed.processes import REPOSITORY
 from tests.support.systemdrig import CHECKOUT, ENVIRONMENT, INSTALLED, run_story, why_not
 
@@ -119,7 +120,10 @@ def test_systemd_s_checker_finds_nothing(tmp_path: Path) -> None:
         text = (UNITS / name).read_text()
         # The checker looks for the program, which isn't installed under that path here.
         (tmp_path / name).write_text(text.replace("/opt/hatwisted/bin/twistd", "/bin/true"))
-    files = [str(tmp_path / name.replace("@.", "@broker-a.")) for name in NAMES]
+    # The one that `hatwisted attach` prints.
+    (tmp_path / "attached.service").write_text(unit_text("/bin/true", str(tmp_path), "broker-a"))
+    names = [*NAMES, "attached.service"]
+    files = [str(tmp_path / name.replace("@.", "@broker-a.")) for name in names]
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *files],
         stdout=subprocess.PIPE,

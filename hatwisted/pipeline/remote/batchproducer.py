@@ -34,6 +34,7 @@ from hatwisted.clientcore.errors import (
 from hatwisted.clientcore.rounds import Rounds
 from hatwisted.clientcore.routes import replicas_of, writable_queues
 from hatwisted.clientcore.tasks import Waiter
+from hatwisted.pipeline.remote.queuepull import queue_name
 from hatwisted.wire import layout
 from hatwisted.wire.batch import BATCH_ENTRY_FIXED, encode_batch
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -305,7 +306,7 @@ class Producer:
             if self._take(sends, messages, answer):
                 return
             error = self._refusal(sends, answer)
-        raise error
+        raise BrokerGone(f"{queue_name(sends.queue)}: {error}") if isinstance(error, BrokerGone) else error
 
     def _take(self, sends: _QueueSends, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
         """Does the answer settle these messages? Raises Refused if no retry would help."""

@@ -87,7 +87,7 @@ class RowMessages:
             topic=topic,
             body=body,
             properties=checked_properties(properties),
-            flag=row.get("flag") or 0,
+            flag=_number(row, "flag", -(1 << 31)),
             broker=broker,
             queue_id=queue_id,
             place=place,
@@ -101,7 +101,9 @@ class RowMessages:
             found[layout.PROPERTY_TAGS] = row["tags"]
         if keys := _key_text(row):
             found[layout.PROPERTY_KEYS] = keys
-        delay = row.get("delay_level") if self._options.delay_level is None else self._options.delay_level
+        delay = self._options.delay_level
+        if delay is None:
+            delay = _number(row, "delay_level", 0)
         if delay:
             found[layout.PROPERTY_DELAY] = str(delay)
         return found
@@ -144,6 +146,14 @@ def _key_text(row: Mapping[str, Any]) -> str:
     if keys:
         return keys if isinstance(keys, str) else layout.KEY_SEPARATOR.join(filter(None, keys))
     return _text(row.get("key"))
+
+
+def _number(row: Mapping[str, Any], name: str, least: int) -> int:
+    """Of 32 bits, as brokers have room for; 0 if there's none."""
+    value: int = row.get(name) or 0
+    if not least <= value < 1 << 31:
+        raise ValueError(f"{name} {value} must be from {least} to {(1 << 31) - 1}")
+    return value
 
 
 def _bytes(value: Any) -> bytes:

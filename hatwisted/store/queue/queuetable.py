@@ -186,7 +186,8 @@ class ConsumeQueueTable:
         for queue, _ in unsynced:
             try:
                 queue.datasync()
-            except FileNotFoundError:
+            except (FileNotFoundError, StoreError):
+                # A deleted queue's records may leave the log meanwhile, and it with them.
                 if self.find(queue.topic, queue.queue_id) is queue:
                     raise
 

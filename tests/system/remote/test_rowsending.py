@@ -10,7 +10,7 @@ from hatwisted.pipeline.remote.rowcolumns import row_columns
 from hatwisted.pipeline.remote.rowmessages import BadRow, RowMessages, RowOptions
 from hatwisted.pipeline.remote.rowsending import TaskCounts, WriteFailed, send_rows, total
 from hatwisted.wire.codes import ResponseCode
-from tests.support.scriptedgroup import HANG_UP, TOPIC, ScriptedNameServer, Taker, response
+from tests.support.scriptedgroup import BROKER, HANG_UP, TOPIC, ScriptedNameServer, Taker, response
 
 COUNT = 3 * BATCH_COUNT
 
@@ -55,6 +55,12 @@ class TestSending(unittest.TestCase):
             self.send([b"x"])
         self.refuse(ResponseCode.SYSTEM_ERROR, "org.apache.rocketmq.acl.common.AclException: No permission")
         with self.assertRaisesRegex(WriteFailed, "AclException.*: see the account"):
+            self.send([b"x"])
+
+    def test_a_broker_that_stays_away(self):
+        self.broker.script = lambda request: HANG_UP
+        told = f"topic {TOPIC} queue 0 of {BROKER}: {self.broker.address}: .*: is it running\\?$"
+        with self.assertRaisesRegex(WriteFailed, told):
             self.send([b"x"])
 
     def test_no_such_topic(self):

@@ -105,6 +105,8 @@ class PlanTests(SynchronousTestCase):
         self.assertIn(
             "ExecStart=/venv/bin/twistd -n --pidfile= --logfile=- haslave --conf=/data/a/broker.conf", text
         )
+        for line in ("Type=notify", "WatchdogSec=60", "RestartPreventExitStatus=1"):
+            self.assertIn(line, text.splitlines())
 
 
 class NewSlaveTests(SynchronousTestCase):

@@ -9,6 +9,7 @@ from hatwisted.client.driver import deferred
 from hatwisted.clientcore.consumerstats import ConsumerStats
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
+from hatwisted.clientcore.routes import UNREACHABLE_PAUSE
 from hatwisted.clientcore.subscription import parse_subscription
 from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -185,10 +186,8 @@ class TestASlavesWord(ScriptedPulls):
         self.assertEqual([at for at, _ in self.pulls], [100, 101, 150, 150, 150, 150, 150])
 
 
-class TestASlaveThatCanNotServe(ScriptedPulls):
-    """A master sends its readers to a slave."""
-
-    suggestion = "1"
+class ScriptedSlave(ScriptedPulls):
+    """Its master has a slave that refuses pulls with `code`."""
 
     def setUp(self):
         super().setUp()
@@ -214,6 +213,12 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
         ext = {"nextBeginOffset": str(at), "suggestWhichBrokerId": "0", "minOffset": "0", "maxOffset": "0"}
         return response(request, self.code, "not here", ext)
 
+
+class TestASlaveThatCanNotServe(ScriptedSlave):
+    """A master sends its readers to a slave."""
+
+    suggestion = "1"
+
     async def refused_with(self, code):
         self.code = code
         await self.begin((SUCCESS, 101, record(100)), (SUCCESS, 102, record(101)))
@@ -238,3 +243,25 @@ class TestASlaveThatCanNotServe(ScriptedPulls):
     @asynchronous
     async def test_B118_B142_one_that_lacks_the_messages_is_left_for_the_master(self):
         await self.refused_with(RETRY)
+
+
+class TestAMasterThatAnswersAgain(ScriptedSlave):
+    """Neither broker could be reached, and the slave's pause ends before the master's, which serves by then."""
+
+    code = 16
+
+    def pull(self, connection, request):
+        if not self.pulls:
+            self.clock.advance(UNREACHABLE_PAUSE - 0.5)
+        return super().pull(connection, request)
+
+    @asynchronous
+    async def test_is_not_left_for_the_slave(self):
+        """Which may have been master meanwhile, and have other messages at the same offsets."""
+        routes, addresses = self.cluster.session.routes, self.addresses()
+        routes.unreachable(addresses[1])
+        self.clock.advance(1)
+        routes.unreachable(addresses[0])
+        await self.begin((SUCCESS, 101, record(100)))
+        await self.rig.until(lambda: len(self.pulls) > 1 or self.refused)
+        self.assertEqual(([at for at, _ in self.pulls], self.refused), ([100, 101], []))

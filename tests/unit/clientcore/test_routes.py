@@ -181,6 +181,14 @@ class AskingTests(SynchronousTestCase):
         self.driver.clock.advance(0.1)
         self.assertEqual(self.routes.address("T", "a"), "a:1")
 
+    def test_who_answers_again_counts_again_at_once(self) -> None:
+        """A slave that is back from being the master may have other messages at the same offsets."""
+        self.driver.groups = {"a": {0: "a:1", 1: "a:2"}}
+        self.ask()
+        self.routes.unreachable("a:1")
+        self.routes.reached("a:1")
+        self.assertEqual(self.routes.address("T", "a"), "a:1")
+
 
 class QueueTests(SynchronousTestCase):
     GROUPS = (group("b", i0="b:1"), group("a", i1="a:2", i0="a:1"), group("c", i1="c:2"))

@@ -37,6 +37,15 @@ class PauseTests(SynchronousTestCase):
                 self.clock.run_until(120.0)
                 self.assertEqual({at for _, at in self.seen}, {waits_until})
 
+    def test_an_early_end_is_one_for_what_waited_for_an_earlier_pause_too(self) -> None:
+        self.process.pause(10.0)
+        self.clock.run_until(101.2)
+        self.process.pause(50.0)
+        self.clock.run_until(102.2)
+        self.process.pause(0.0)
+        self.clock.run_until(103.0)
+        self.assertEqual([name for name, _ in self.seen], ["first", "second", "third", "fourth", "fifth"])
+
     def test_a_leap_meanwhile_lets_nothing_wait_for_longer_than_the_pause(self) -> None:
         self.process.pause(50.0)
         self.clock.run_until(101.2)

@@ -175,6 +175,26 @@ class TestDeletedQueues(SynchronousTestCase):
         queue.datasync()
         self.assertIsNone(queue.unsynced)
 
+    def test_a_sync_goes_on_over_a_queue_whose_records_leave_the_log_meanwhile(self):
+        """The worker syncs, the reactor closes what has expired."""
+        self.put("T", b"0")
+        self.delete("T")
+        self.put("Later", b"0")
+        deleted = self.store.queues.deleted
+        (queue,) = deleted
+        datasync = queue.datasync
+
+        def closed_in_between():
+            deleted.expired(queue.max_physical)
+            datasync()
+
+        self.patch(queue, "_flushed", 0)
+        self.patch(queue, "datasync", closed_in_between)
+        self.store.queues.write_out()
+        self.assertIsNotNone(queue.unsynced)
+        self.store.queues.datasync()
+        self.assertIsNone(self.store.queues.find("Later", 0).unsynced)
+
     def test_many_queues_leave_the_reactor_its_turns(self):
         for queue_id in range(40):
             self.put("T", b"0", queue_id=queue_id, dispatch=False)

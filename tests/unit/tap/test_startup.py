@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,18 +12,21 @@ from typing import Any
 
 from twisted.application.service import IService, Service
 from twisted.internet import reactor
+from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.assembly.orders import Orders
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import Loaded, load_broker_config
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog, StoreError
 from hatwisted.tap import hanamesrv, haslave
-from hatwisted.tap.startup import BrokerOptions, make_service, one_line
+from hatwisted.tap.startup import BrokerOptions, Rereading, make_service, one_line
 from hatwisted.tap.storecheck import check_settings_file, check_store
+from hatwisted.tap.supervisor import Supervisor
 from tests.support.loopback import HOST
 
 Build = Callable[[BrokerConfig, Any], IService]
@@ -299,3 +303,23 @@ class StoreCheck(SynchronousTestCase):
         self.patch(os, "access", lambda path, mode: False)  # root may read everything
         error = self.assertRaises(SettingError, check_store, self.fs, self.config)
         self.assertEqual(str(error), f"{self.root}: no permission to read and write this folder")
+
+
+class RereadingTests(StartupCase):
+    def test_what_could_not_be_taken_is_offered_again(self) -> None:
+        path = self.conf("brokerPermission=4\n")
+        options = BrokerOptions()
+        options.parseOptions(["--conf", path])
+        orders, taken = Orders(), []
+
+        def take(before: Any, now: Any) -> None:
+            taken.append((before.broker_permission, now.broker_permission))
+            if len(taken) == 1:
+                raise OSError(errno.EACCES, "Permission denied", path)
+
+        orders.on_reread(take)
+        config = load(None, [], {}).config
+        rereading = Rereading(options, load, config, orders, Supervisor(None, Clock(), None, lambda: 0))
+        for _ in range(3):
+            rereading.again()
+        self.assertEqual(taken, [(6, 4), (6, 4), (4, 4)])

@@ -126,6 +126,12 @@ class RowMessagesTest(TestCase):
                 "topic": ["T"],
                 "tags": ["t" * 40_000],
             },
+            "row 0 of partition 0: flag 2147483648 must be from": {
+                "body": ["x"],
+                "topic": ["T"],
+                "flag": [1 << 31],
+            },
+            "row 0 of partition 0: delay_level -1 must": {"body": ["x"], "topic": ["T"], "delay_level": [-1]},
             "row 0 of partition 0: .*invalid start byte": {"body": ["x"], "topic": ["T"], "key": [b"\xff"]},
         }.items():
             with self.subTest(told), self.assertRaisesRegex(BadRow, told):
