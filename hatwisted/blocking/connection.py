@@ -104,7 +104,7 @@ class Connection:
     def post_oneway(self, request: RemotingCommand) -> None:
         """Send `request` without waiting for its answer."""
         self._check_open()
-        request.opaque = next(self._numbers)
+        request.opaque = next(self._numbers) & 0x7FFFFFFF  # servers take no more than an int32
         if self._credentials is not None:
             self._credentials.sign(request)
         self._socket.settimeout(self._timeout)

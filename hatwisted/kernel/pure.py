@@ -211,7 +211,8 @@ class SendAnswers:
 
     def encode(self, puts: Sequence[Any], first: int) -> tuple[bytes, int]:
         """The frames that answer the puts from `first` on, and the index of the first put that they leave out:
-        its status is another, or its answer isn't JSON. One-way sends get none."""
+        its status is another, its answer isn't JSON, or, for the compiled twin, has a number of more than 64 bits.
+        One-way sends get none."""
         answers: list[bytes] = []
         for index in range(first, len(puts)):
             put = puts[index]

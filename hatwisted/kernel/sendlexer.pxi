@@ -51,6 +51,11 @@ cdef inline bint number(Cursor *cursor, int64_t *value) noexcept nogil:
     return True
 
 
+cdef inline bint small_number(Cursor *cursor, int64_t *value) noexcept nogil:
+    """The same of one that is an int32."""
+    return number(cursor, value) and -INT32_END <= value[0] < INT32_END
+
+
 cdef inline int unescaped(const char *at, const char *end, int *used) noexcept nogil:
     """The character that an escape (after its backslash) stands for; -1 if that isn't so simple."""
     cdef int high, low
@@ -156,16 +161,16 @@ cdef struct Tail:
 cdef inline object read_tail(Cursor *cursor, Tail *tail):
     """The language of a header, and its numbers, behind the closing brace of its fields; None if it is unusual."""
     tail.flag = tail.opaque = tail.version = 0
-    if not literal(cursor, b',"flag":', 8) or not number(cursor, &tail.flag):
+    if not literal(cursor, b',"flag":', 8) or not small_number(cursor, &tail.flag):
         return None
     if not literal(cursor, b',"language":"', 13):
         return None
     language = text(cursor, 14)
-    if language is None or not literal(cursor, b',"opaque":', 10) or not number(cursor, &tail.opaque):
+    if language is None or not literal(cursor, b',"opaque":', 10) or not small_number(cursor, &tail.opaque):
         return None
     if not literal(cursor, b',"serializeTypeCurrentRPC":"JSON","version":', 44):
         return None
-    if not number(cursor, &tail.version) or not literal(cursor, b"}", 1) or cursor.at != cursor.end:
+    if not small_number(cursor, &tail.version) or not literal(cursor, b"}", 1) or cursor.at != cursor.end:
         return None
     return language
 

@@ -22,7 +22,8 @@ import msgspec
 
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, LanguageCode, RequestCode
 from hatwisted.wire.mendedjson import mended_json
-from hatwisted.wire.requestheader import SendHeader
+from hatwisted.wire.ownfields import OwnBytes, OwnFlag, OwnTexts
+from hatwisted.wire.requestheader import Int32, SendHeader, int_field
 from hatwisted.wire.signedsend import SignedSendHeader
 
 MAX_FRAME: Final = 16 * 1024 * 1024
@@ -55,20 +56,18 @@ class RemotingProtocolError(ValueError):
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
-    """A request or a response. `ext` holds text only; `binary` is the header type it arrived or is sent in.
+    """A request or a response. `ext` holds text only; `binary` is the header type it arrived or is sent in. It and
+    `body` are never part of a JSON header, whatever a peer calls its fields: see `ownfields`."""
 
-    `body` and `binary` are never part of a JSON header: their encoded names are ones that no peer sends.
-    """
-
-    code: int
-    opaque: int = 0
-    flag: int = 0
+    code: Int32
+    opaque: Int32 = 0
+    flag: Int32 = 0
     language: str = "JAVA"
-    version: int = V4_9_7
+    version: Int32 = V4_9_7
     remark: str | None = None
     ext: dict[str, str] = msgspec.field(name="extFields", default_factory=dict)
-    body: bytes = msgspec.field(name="(body)", default=b"")
-    binary: bool = msgspec.field(name="(binary)", default=False)
+    body: OwnBytes = msgspec.field(name="(body)", default=b"")
+    binary: OwnFlag = msgspec.field(name="(binary)", default=False)
 
     @property
     def is_response(self) -> bool:
@@ -84,7 +83,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
 class SendCommand(RemotingCommand, gc=False):
     """A version 2 send whose fields were decoded together with its header: `header` instead of `ext`."""
 
-    ext: dict[str, str] = msgspec.field(name="(ext)", default_factory=dict)
+    ext: OwnTexts = msgspec.field(name="(ext)", default_factory=dict)
     header: SendHeader | None = msgspec.field(name="extFields", default=None)
 
 
@@ -93,8 +92,8 @@ class SignedSendCommand(SendCommand, gc=False):
     `signed`, if it's known, what the signature covers."""
 
     header: SignedSendHeader | None = msgspec.field(name="extFields", default=None)
-    encoded: bytes = msgspec.field(name="(encoded)", default=b"")
-    signed: bytes = msgspec.field(name="(signed)", default=b"")
+    encoded: OwnBytes = msgspec.field(name="(encoded)", default=b"")
+    signed: OwnBytes = msgspec.field(name="(signed)", default=b"")
 
     def with_texts(self) -> RemotingCommand:
         """The request with all of its fields, as they were written."""
@@ -127,9 +126,9 @@ def _as_text(raw: msgspec.Raw) -> str:
     return _decode_text(value) if value.startswith(b'"') else value.decode()
 
 
-def _as_number(raw: msgspec.Raw) -> int:
+def _as_number(name: str, raw: msgspec.Raw) -> int:
     text = _as_text(raw)
-    return 0 if text == "null" else int(text)
+    return 0 if text == "null" else int_field({name: text}, name)
 
 
 def _decode_json_liberally(header: bytes) -> RemotingCommand:
@@ -138,11 +137,11 @@ def _decode_json_liberally(header: bytes) -> RemotingCommand:
     remark = _as_text(loose.remark)
     ext = loose.ext or {}
     return RemotingCommand(
-        code=_as_number(loose.code),
-        opaque=_as_number(loose.opaque),
-        flag=_as_number(loose.flag),
+        code=_as_number("code", loose.code),
+        opaque=_as_number("opaque", loose.opaque),
+        flag=_as_number("flag", loose.flag),
         language=_LANGUAGE_NAMES.get(int(language), "OTHER") if language.isdecimal() else language,
-        version=_as_number(loose.version),
+        version=_as_number("version", loose.version),
         remark=None if remark == "null" else remark,
         ext={name: _as_text(value) for name, value in ext.items() if bytes(value) != b"null"},
     )

@@ -65,11 +65,14 @@ def usual(data: bytes) -> None:
 
 
 def some_sends(proof: Mapping[str, str] = MappingProxyType({})) -> list[bytes]:
-    head = {"code": 310, "extFields": FIELDS | proof, "flag": 0, "language": "JAVA", "opaque": 7}
-    text = json.dumps(
-        {**head, "serializeTypeCurrentRPC": "JSON", "version": 407}, separators=(",", ":")
-    ).encode()
-    return [2 * (struct.pack(">II", 8 + len(text), len(text)) + text + b"body")]
+    found = []
+    for opaque in (7, -(1 << 31), 1 << 31):
+        head = {"code": 310, "extFields": FIELDS | proof, "flag": 0, "language": "JAVA", "opaque": opaque}
+        text = json.dumps(
+            {**head, "serializeTypeCurrentRPC": "JSON", "version": 407}, separators=(",", ":")
+        ).encode()
+        found.append(2 * (struct.pack(">II", 8 + len(text), len(text)) + text + b"body"))
+    return found
 
 
 def some_records() -> list[bytes]:

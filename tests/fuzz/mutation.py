@@ -8,7 +8,23 @@ from random import Random
 NUMBERS = (
     *(b"\0", b"\x01", b"\x02", b"\x7f", b"\x80", b"\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\x80\0\0\0"),
     *(b"\xff\xff\xff\xff", b"\xff" * 8, b"\x80" + bytes(7), b"\x7f" + b"\xff" * 7, b"\x7f\xff", b"\x80\0"),
-    *(b"-1", b"0", b"9" * 19, b"9" * 400, b"1e999", b"NaN", b"null", b"[]", b"{}", b'""', b"'", b"\\u0000"),
+    *(
+        b"-1",
+        b"0",
+        b"9" * 19,
+        b"9" * 400,
+        b"2147483648",
+        b"-2147483649",
+        b"9223372036854775808",
+        b"1e999",
+        b"NaN",
+        b"null",
+        b"[]",
+        b"{}",
+        b'""',
+        b"'",
+        b"\\u0000",
+    ),
     *(b"\xed\xa0\x80", b"\xf0\x9f\x90\x8d", b"(" * 100, b"[" * 100, b"\n", b"\r\n", b"\x1b[31m", b"../"),
 )
 """Ends of ranges, as bytes and as text, and what parsers stumble over."""

@@ -5,7 +5,7 @@ messages, messages sent back and the records of transactions take the same way a
 
 `responsecode` turns a status into the code of an answer, `sendstate` says whether clients may have anything stored
 at present, `missingcopies` logs what no slave has, `newtopics` holds answers about messages that have made their
-topic until that is kept.
+topic until that is kept, `telling` keeps one answer's failure from the others.
 
 It never answers OK before flush and replication have reached the put's end, as far as the configuration asks
 for them.

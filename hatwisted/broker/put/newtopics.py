@@ -19,6 +19,7 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from hatwisted.broker.put.telling import Settled, tell_of
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.store.log.put import Put
 from hatwisted.wire.layout import HALF_TOPIC, SCHEDULE_TOPIC
@@ -36,7 +37,6 @@ _TOPICS_OF_OTHERS = frozenset((SCHEDULE_TOPIC, HALF_TOPIC))
 """Messages to any topic may lie there until they are due."""
 
 Token = TypeVar("Token")
-Settled = Callable[[Sequence[Put[Token]]], None]
 
 
 class _New:
@@ -109,7 +109,7 @@ class NewTopics:
                 else:
                     held.setdefault(topic, []).append(put)
             if known:
-                settled(known)
+                tell_of(known, settled)
             for topic, some in held.items():
                 self._hold(self._new[topic], settled, some)
 
@@ -125,7 +125,7 @@ class NewTopics:
     def _hold(self, new: _New, settled: Settled[Token], puts: list[Put[Token]]) -> None:
         def tell() -> None:
             self.held -= len(puts)
-            settled(puts)
+            tell_of(puts, settled)
 
         self.held += len(puts)
         new.tell.append(tell)

@@ -21,6 +21,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.put.missingcopies import MissingCopies
 from hatwisted.broker.put.newtopics import NewTopics
+from hatwisted.broker.put.telling import Settled, tell_of
 from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
@@ -34,7 +35,6 @@ MAX_WAITING_PUTS = 1_000_000
 append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per queue of threads."""
 
 Token = TypeVar("Token")
-Settled = Callable[[Sequence[Put[Token]]], None]
 Report = Callable[[Sequence[Put[Token]], PutStatus], None]
 Wait = Callable[[int, int, float], "Deferred[int]"]
 
@@ -110,6 +110,7 @@ class PutAcks:
 
     def settle(self, puts: Sequence[Put[Token]], settled: Settled[Token]) -> None:
         """Give each put its status and call `settled` with those that have one, in one or several goes.
+        Doesn't raise what `settled` raises: that is logged.
 
         puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
         """
@@ -122,7 +123,7 @@ class PutAcks:
             for put in done:
                 if put.status is None:
                     put.status = PutStatus.PUT_OK
-            settled(done)
+            tell_of(done, settled)
         if waiting:
             self.waiting += len(waiting)
             self._begin(waiting, settled)
@@ -132,7 +133,7 @@ class PutAcks:
             for put in some:
                 put.status = status
             self.waiting -= len(some)
-            settled(some)
+            tell_of(some, settled)
 
         if self._replication is None:
             self._wait_for_disk(puts, report)

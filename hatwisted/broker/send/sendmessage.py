@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from twisted.logger import Logger
+
 from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.put.innerput import STOPPING
@@ -42,6 +44,8 @@ class SendProcessor:
     - identity: its cluster is in every stored message, its store_host in every message id
     - state: may clients send at present?
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -112,7 +116,11 @@ class SendProcessor:
             if usual:
                 answers.append(usual)
             if index < len(puts):
-                unusual = self._other_answer(connection, puts[index])
+                try:
+                    unusual = self._other_answer(connection, puts[index])
+                except Exception:  # the others' answers are due all the same
+                    self._log.failure("answering a send of {peer} failed", peer=connection.peer)
+                    unusual = b""
                 if unusual:
                     answers.append(unusual)
                 index += 1

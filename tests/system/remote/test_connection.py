@@ -10,7 +10,7 @@ import socket
 import ssl
 import tempfile
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from unittest import TestCase
 
@@ -63,6 +63,13 @@ class ConnectionTest(TestCase):
         numbers = [connection.post(command(RequestCode.HEART_BEAT, {"say": each})) for each in range(10)]
         for each in (9, 0, 5, 4, 3, 2, 1, 8, 7, 6):
             self.assertEqual(connection.answer(numbers[each]).remark, str(each))
+
+    def test_numbers_begin_again_where_an_int32_ends(self) -> None:
+        connection = self.connect()
+        connection._numbers = count((1 << 31) - 1)
+        numbers = [connection.post(command(1, {"say": each})) for each in "abc"]
+        self.assertEqual(numbers, [(1 << 31) - 1, 0, 1])
+        self.assertEqual([connection.answer(number).remark for number in numbers], ["a", "b", "c"])
 
     def test_an_answer_that_never_comes(self) -> None:
         self.server.script = lambda request: SILENCE

@@ -1,11 +1,15 @@
 """Which status a put gets, line by line and for both lines together."""
 
+from collections.abc import Sequence
+
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.ha.interfaces import IReplication
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.log.put import Put, PutStatus
@@ -209,6 +213,83 @@ class PutAcksTests(SynchronousTestCase):
         bad.refuse(PutStatus.MESSAGE_ILLEGAL, "too big")
         self.settle(acks, bad)
         self.assertEqual(self.settled, [(-1, PutStatus.MESSAGE_ILLEGAL)])
+
+
+class FailingAnswersTests(SynchronousTestCase):
+    """An answer that can't be given is logged, and costs no other put its own."""
+
+    def setUp(self) -> None:
+        self.caught = LogCatcher(self)
+        self.clock = Clock()
+        self.settled: list[int] = []
+
+    def answer(self, puts: Sequence[Put]) -> None:
+        for put in puts:
+            self.settled.append(put.end)
+            if put.end == 10:
+                raise ZeroDivisionError("no answer")
+
+    def assert_logged(self) -> None:
+        (logged,) = self.flushLoggedErrors(ZeroDivisionError)
+        self.assertEqual(logged.getErrorMessage(), "no answer")
+        self.assertEqual(self.caught.texts("critical"), ["answering 1 puts of topic T failed"])
+
+    def test_where_disk_and_slave_are_waited_for(self) -> None:
+        for disk_first in (False, True):
+            self.settled.clear()
+            self.caught.events.clear()
+            flush, slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
+            acks = PutAcks(self.clock, flush, 5.0, slave)
+            acks.settle([appended(10), appended(20), appended(30)], self.answer)
+            for line in (flush.line, slave.line) if disk_first else (slave.line, flush.line):
+                line.advance(30)
+            self.assertEqual((self.settled, acks.waiting), ([10, 20, 30], 0))
+            self.assert_logged()
+
+    def test_what_a_line_has_not_reached_yet_is_waited_for(self) -> None:
+        slave = ManualReplication(self.clock)
+        acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, slave)
+        acks.settle([appended(10), appended(20)], self.answer)
+        slave.line.advance(10)
+        self.assert_logged()
+        slave.line.advance(20)
+        self.assertEqual((self.settled, acks.waiting), ([10, 20], 0))
+
+    def test_where_a_new_topic_is_waited_for(self) -> None:
+        topics = TopicConfigTable(self.clock, FirstTopics(broker_name="broker-a"))
+        kept: Deferred[object] = Deferred()
+        new = NewTopics(self.clock, topics, lambda: kept)
+        new.start()
+        acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, None, new_topics=new)
+        topics.ensure("T", 4)
+        for end in (10, 20, 30):
+            acks.settle([appended(end)], self.answer)
+        self.assertEqual((self.settled, new.held), ([], 3))
+        kept.callback(None)
+        self.assertEqual((self.settled, new.held), ([10, 20, 30], 0))
+        self.assert_logged()
+
+    def test_where_some_of_a_read_go_to_a_new_topic(self) -> None:
+        topics = TopicConfigTable(self.clock, FirstTopics(broker_name="broker-a"))
+        new = NewTopics(self.clock, topics, Deferred)
+        new.start()
+        acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, None, new_topics=new)
+        topics.ensure("New", 4)
+        other = appended(20)
+        other.topic = "New"
+        acks.settle([appended(10), other], self.answer)
+        self.assert_logged()
+        self.assertEqual((self.settled, new.held), ([10], 1))
+        new.stop()
+        self.assertEqual((self.settled, new.held), ([10, 20], 0))
+
+    def test_where_nothing_is_waited_for(self) -> None:
+        slave = ManualReplication(self.clock)
+        acks = PutAcks(self.clock, ManualFlush(self.clock, False), 5.0, slave)
+        acks.settle([appended(10, wait=False), appended(20)], self.answer)
+        self.assert_logged()
+        slave.line.advance(20)
+        self.assertEqual((self.settled, acks.waiting), ([10, 20], 0))
 
 
 class MissingCopiesTests(SynchronousTestCase):

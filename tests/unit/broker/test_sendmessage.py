@@ -3,6 +3,7 @@
 import json
 
 from twisted.internet.defer import gatherResults, inlineCallbacks
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.put.putack import PutAcks
@@ -15,7 +16,7 @@ from hatwisted.wire.record import decode_record
 from hatwisted.wire.registration import TopicConfig
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.golden import MASTER
-from tests.unit.broker.rig import BrokerRig
+from tests.unit.broker.rig import BrokerRig, GroupMember
 
 V1, V2, BATCH = 10, 310, 320
 FIELDS = {
@@ -187,6 +188,30 @@ class SendTests(TestCase):
     def test_one_bad_send_leaves_its_neighbours_alone(self):  # type: ignore[no-untyped-def]
         answers = yield gatherResults([self.send(), self.send(e=99), self.send()])
         self.assertEqual([answer.code for answer in answers], [0, 1, 0])
+
+    @inlineCallbacks
+    def test_a_number_beyond_int32_in_a_header_ends_its_senders_connection_alone(self):  # type: ignore[no-untyped-def]
+        for number in (1 << 31, 1 << 63):
+            for odd in ({"opaque": number}, {"flag": number}):
+                stranger = yield GroupMember.connected(self.rig)
+                stranger.send(RemotingCommand(V2, ext=FIELDS, body=b"odd", **odd))
+                answer = yield self.send(b"usual")
+                yield stranger.gone
+                self.assertEqual((answer.code, stranger.commands), (0, []))
+        self.assertEqual({record.body for record in self.records()}, {b"usual"})
+
+    def test_an_answer_that_cannot_be_encoded_keeps_no_other_back(self):  # type: ignore[no-untyped-def]
+        for opaque, binary, failures in ((1 << 31, True, 1), (1 << 63, False, 0)):
+            asked = [RemotingCommand(V2, number, ext=FIELDS, body=b"x") for number in range(3)]
+            asked[1] = RemotingCommand(V2, opaque, ext=FIELDS, body=b"x", binary=binary)
+            connection = StringTransport()
+            connection.send = connection.write
+            connection.host_bytes, connection.peer = bytes(8), "10.0.0.7:1"
+            self.sends.process(connection, asked)
+            written = connection.value()
+            self.assertEqual([written.count(b'"opaque":%d,' % number) for number in (0, 2)], [1, 1])
+            self.assertEqual(written.count(b'"code":0,'), 3 - failures)
+            self.assertEqual(len(self.flushLoggedErrors(ValueError)), failures)
 
     @inlineCallbacks
     def test_a_queue_below_0_lets_the_broker_choose(self):  # type: ignore[no-untyped-def]

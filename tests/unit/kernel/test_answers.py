@@ -73,6 +73,27 @@ class AnswerTests(SynchronousTestCase):
             self.assertEqual(encode_command(answer), data)
             self.assertEqual(answer.ext, fields)
 
+    def test_a_number_that_does_not_fit_keeps_no_other_answer_back(self) -> None:
+        odd = [{"opaque": 1 << 63}, {"opaque": -(1 << 63) - 1}, {"flag": 1 << 63}, {"flag": 1 << 31}]
+        for twin in twins():
+            for place in range(3):
+                for numbers in odd:
+                    requests = [SendCommand(310, number) for number in range(3)]
+                    requests[place] = SendCommand(310, **numbers)
+                    puts = [stored(request, [5]) for request in requests]
+                    answers, whole, index = twin.SendAnswers(HOST, Put, PutStatus.PUT_OK), b"", 0
+                    while index < len(puts):
+                        data, index = answers.encode(puts, index)
+                        whole += data
+                        if index < len(puts):  # its caller's turn
+                            self.assertEqual((index, puts[index].token), (place, requests[place]))
+                            whole += encode_send_response(requests[place].opaque, 1, 2, f"{HOST}{5:016X}")
+                            index += 1
+                    expected = [
+                        encode_send_response(each.opaque, 1, 2, f"{HOST}{5:016X}") for each in requests
+                    ]
+                    self.assertEqual(whole, b"".join(expected))
+
     def test_thousands_of_big_batches_take_several_goes(self) -> None:
         for twin in twins():
             puts = [stored(SendCommand(320, number), [0] * 5000) for number in range(40)]

@@ -108,6 +108,17 @@ class TakingTests(SynchronousTestCase):
             self.assertEqual(self.taken(frame(head)), ([], 0), head)
             self.assertEqual(received(frame(head), self.take), received(frame(head)), head)
 
+    def test_numbers_of_the_header_are_int32(self) -> None:
+        for name in ("flag", "opaque", "version"):
+            for number in ((1 << 31) - 1, -(1 << 31)):
+                data = frame(header(FIELDS, **{name: number}))
+                self.assertEqual(self.taken(data)[1], len(data))
+                self.assertEqual(received(data, self.take), received(data))
+            for number in (1 << 31, -(1 << 31) - 1, 10**17, 1 << 63):
+                data = frame(header(FIELDS, **{name: number}))
+                self.assertEqual(self.taken(data), ([], 0), number)
+                self.assertEqual(received(SEND + data, self.take), received(SEND + data))
+
     def test_between_other_frames(self) -> None:
         other = frame(header({"x": "y"}, code=11))
         data = SEND + other + SEND + SEND + other

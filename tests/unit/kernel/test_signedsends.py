@@ -65,6 +65,13 @@ class TakingTests(SynchronousTestCase):
         self.assertIsNone(command.header.access_key)
         self.assert_as_received(data)
 
+    def test_numbers_of_the_header_are_int32(self) -> None:
+        for name in ("flag", "opaque", "version"):
+            for number in (1 << 31, -(1 << 31) - 1, 10**17, 1 << 63):
+                data = frame(header(SIGNED, **{name: number}))
+                self.assertEqual(self.taken(data), ([], 0), number)
+                self.assert_as_received(SEND + data)
+
     def test_all_escapes_of_one_byte(self) -> None:
         for byte in range(128):
             for escape in (b"\\u%04x" % byte, b"\\u%04X" % byte):

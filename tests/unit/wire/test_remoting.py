@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import ClassVar
@@ -219,6 +220,28 @@ class Refusals(SynchronousTestCase):
         ):
             self.assertRefused(frame(header), "unreadable header")
         self.assertRefused(frame(b'{"code":"\xff"}'), "unreadable header")
+
+    def test_numbers_beyond_int32(self) -> None:
+        """RocketMQ's decoder fails for these, and its server closes the connection."""
+        usual = {"code": b"310", "flag": b"0", "opaque": b"7", "version": b"407"}
+        receivers: list[dict[str, bool]] = [{}, {"typed_sends": True}, {"signed_sends": True}]
+        for name, value in usual.items():
+            was = b'"%b":%b' % (name.encode(), value)
+            for number in (1 << 31, -(1 << 31) - 1, 1 << 32, 1 << 63, -(1 << 63) - 1, 10**40):
+                for quote, kinds in itertools.product((b"", b'"'), receivers):
+                    text = b"%d" % number
+                    odd = SEND_HEADER.replace(was, b'"%b":%b%b%b' % (name.encode(), quote, text, quote))
+                    self.assertNotEqual(odd, SEND_HEADER)
+                    error = self.assertRaises(
+                        RemotingProtocolError, RemotingReceiver(**kinds).receive, SEND + frame(odd)
+                    )
+                    self.assertIn("unreadable header", error.reason)
+                    self.assertLess(len(error.reason), 250)
+            for number in ((1 << 31) - 1, -(1 << 31)):
+                text = b'"%b":%d' % (name.encode(), number)
+                for kinds in receivers:
+                    (command,) = RemotingReceiver(**kinds).receive(frame(SEND_HEADER.replace(was, text)))
+                    self.assertEqual(getattr(command, name), number)
 
     def test_binary_headers_that_are_no_command(self) -> None:
         good = BINARY_ROUTE_REQUEST[8:]
