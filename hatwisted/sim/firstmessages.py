@@ -60,22 +60,32 @@ class FirstMessages:
         topic, now = f"first-{self._sent}", group.clock.seconds()
         sent = Sent(number=self._sent, topic=topic, queue_id=0, body=body, sent_at=now)
         call = self._client.call(group.master_address, request(sent, group.clock), TIMEOUT)
-        call.addCallback(self._answered, sent, group.master, self._copied())
+        call.addCallback(self._answered, sent, group.master, self._given_up())
         call.addErrback(not_answered).addCallback(lambda _: self._later())
 
-    def _answered(self, answer: RemotingCommand, sent: Sent, master: str, copied: bool) -> None:
+    def _answered(self, answer: RemotingCommand, sent: Sent, master: str, given_up: int | None) -> None:
+        """What a request has come to.
+
+        - answer: the broker's
+        - sent: the message
+        - master: who was asked
+        - given_up: of the moment when it was asked
+        """
         group = self._group
         late = group.clock.seconds() - sent.sent_at > IN_TIME
         if answer.code != ResponseCode.SUCCESS or late or not group.serves(master) or group.master != master:
             return
         if not any(file.problem for file in group.machines[master].service.parts.tables.settings):
-            slaves = copied and self._copied()
+            slaves = given_up is not None and given_up == self._given_up()
             self._promises.changed(Key("topic", sent.topic), PERM_READ | PERM_WRITE, slaves=slaves)
 
-    def _copied(self) -> bool:
-        """Does the master wait for its slave? While some limits are tight it may not."""
+    def _given_up(self) -> int | None:
+        """Waits for its slave's tables that the master has given up; None if it doesn't wait for that slave:
+        while some limits are tight it may not, nor after a wait in vain."""
         group = self._group
         if group.setup.tight or not group.linked():
-            return False
+            return None
         parts = group.machines[group.master].service.parts  # a restart may have changed its role
-        return bool(parts.role.sync_master and parts.followers.watching)
+        if not parts.role.sync_master or not parts.followers.waited_for:
+            return None
+        return int(parts.followers.given_up)

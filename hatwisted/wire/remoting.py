@@ -22,6 +22,7 @@ import msgspec
 
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, V4_9_7, LanguageCode, RequestCode
 from hatwisted.wire.mendedjson import mended_json
+from hatwisted.wire.ownfields import OwnBytes, OwnFlag, OwnTexts
 from hatwisted.wire.requestheader import Int32, SendHeader, int_field
 from hatwisted.wire.signedsend import SignedSendHeader
 
@@ -55,10 +56,8 @@ class RemotingProtocolError(ValueError):
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
-    """A request or a response. `ext` holds text only; `binary` is the header type it arrived or is sent in.
-
-    `body` and `binary` are never part of a JSON header: their encoded names are ones that no peer sends.
-    """
+    """A request or a response. `ext` holds text only; `binary` is the header type it arrived or is sent in. It and
+    `body` are never part of a JSON header, whatever a peer calls its fields: see `ownfields`."""
 
     code: Int32
     opaque: Int32 = 0
@@ -67,8 +66,8 @@ class RemotingCommand(msgspec.Struct, gc=False):
     version: Int32 = V4_9_7
     remark: str | None = None
     ext: dict[str, str] = msgspec.field(name="extFields", default_factory=dict)
-    body: bytes = msgspec.field(name="(body)", default=b"")
-    binary: bool = msgspec.field(name="(binary)", default=False)
+    body: OwnBytes = msgspec.field(name="(body)", default=b"")
+    binary: OwnFlag = msgspec.field(name="(binary)", default=False)
 
     @property
     def is_response(self) -> bool:
@@ -84,7 +83,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
 class SendCommand(RemotingCommand, gc=False):
     """A version 2 send whose fields were decoded together with its header: `header` instead of `ext`."""
 
-    ext: dict[str, str] = msgspec.field(name="(ext)", default_factory=dict)
+    ext: OwnTexts = msgspec.field(name="(ext)", default_factory=dict)
     header: SendHeader | None = msgspec.field(name="extFields", default=None)
 
 
@@ -93,8 +92,8 @@ class SignedSendCommand(SendCommand, gc=False):
     `signed`, if it's known, what the signature covers."""
 
     header: SignedSendHeader | None = msgspec.field(name="extFields", default=None)
-    encoded: bytes = msgspec.field(name="(encoded)", default=b"")
-    signed: bytes = msgspec.field(name="(signed)", default=b"")
+    encoded: OwnBytes = msgspec.field(name="(encoded)", default=b"")
+    signed: OwnBytes = msgspec.field(name="(signed)", default=b"")
 
     def with_texts(self) -> RemotingCommand:
         """The request with all of its fields, as they were written."""

@@ -7,6 +7,7 @@ from tests.fuzz.filetargets import FILES
 from tests.fuzz.kerneltargets import KERNELS
 from tests.fuzz.logtargets import LOGS
 from tests.fuzz.servertargets import SERVERS
+from tests.fuzz.signedtargets import SIGNED
 from tests.fuzz.wiretargets import WIRE
 
-TARGETS = {**WIRE, **FILES, **DELTA, **LOGS, **KERNELS, **SERVERS}
+TARGETS = {**WIRE, **SIGNED, **FILES, **DELTA, **LOGS, **KERNELS, **SERVERS}

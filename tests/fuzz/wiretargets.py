@@ -17,7 +17,6 @@ from hatwisted.broker.consumer.clienttable import parse_heartbeat
 from hatwisted.broker.consumer.rebalancelocks import _parse as parse_locks
 from hatwisted.broker.requests import BadClientData
 from hatwisted.clientcore.answers import by_queue, decoded, decoded_route, number_in
-from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.message import decode_records
 from hatwisted.clientcore.routes import merged, readable_queues, writable_queues
@@ -54,7 +53,6 @@ from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
     RemotingReceiver,
-    SignedSendCommand,
     encode_command,
 )
 from hatwisted.wire.requestheader import (
@@ -66,7 +64,6 @@ from hatwisted.wire.requestheader import (
     parse_send_v1,
     parse_send_v2,
 )
-from hatwisted.wire.signing import signed_bytes
 from tests.fuzz.target import Target
 
 SEND_V2 = dict(
@@ -115,27 +112,6 @@ def stream(make: Callable[[], Callable[[bytes], object]]) -> Callable[[bytes], N
         assert told[1] in (told[0], None), told
 
     return run
-
-
-def signed_sends(data: bytes) -> None:
-    """Fields decoded in one go that are signed as the texts are mean what the texts do."""
-    stream(lambda: RemotingReceiver(signed_sends=True).receive)(data)
-    with contextlib.suppress(RemotingProtocolError):
-        for command in RemotingReceiver(signed_sends=True).receive(data):
-            if isinstance(command, SignedSendCommand) and command.header is not None:
-                with contextlib.suppress(ValueError):
-                    texts = command.with_texts()
-                    if command.header.signed_bytes(command.body) == signed_bytes(texts.ext, texts.body):
-                        plain = parse_send_v2(texts.ext)
-                        assert all(getattr(command.header, name) == getattr(plain, name) for name in FIELDS)
-
-
-def some_signed_sends() -> list[bytes]:
-    account = Credentials("account", "secret-of-account")
-    made = [RemotingCommand(code, ext=dict(SEND_V2), body=b"body") for code in (310, 320)]
-    for command in made:
-        account.sign(command)
-    return [b"".join(map(encode_command, made)), *map(encode_command, made)]
 
 
 def commands() -> list[bytes]:
@@ -307,12 +283,6 @@ WIRE = {
         (),
         commands,
         once=(lambda data: RemotingReceiver(typed_sends=True).receive(data),),
-    ),
-    "signed-sends": Target(
-        signed_sends,
-        (),
-        some_signed_sends,
-        once=(lambda data: RemotingReceiver(signed_sends=True).receive(data),),
     ),
     "ha-frames": Target(
         stream(lambda: ClassicFrames(1 << 16).receive),

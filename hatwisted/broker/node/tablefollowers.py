@@ -6,8 +6,10 @@ with its master, WATCH_TABLES, which says the versions that it has. It's answere
 any more, or after HOLD; the slave then asks for the tables as usual, and comes back. When it comes back with the
 new versions, the master knows that it has them, and answers the operator's request: `copied`. Nobody is waited
 for longer than COPY_WAIT; slaves that lack the change by then, and linked ones that don't watch (RocketMQ's), are
-named in the answer. The master's own files are waited for as well: killed a moment later, it would come back
-without what it has confirmed.
+named in the answer. Whoever has been waited for in vain isn't again before it comes back with more than it had:
+one that only keeps its connection would cost every change, and the first message of every topic, the whole wait.
+The master's own files are waited for as well: killed a moment later, it would come back without what it has
+confirmed.
 
 Rejected: calls from the master to its slaves (what a slave has would have to be guessed after each lost answer),
 and tables on the HA link (its dialect has no room for them).
@@ -58,11 +60,17 @@ def versions_of(tables: BrokerTables) -> dict[str, str]:
 
 
 class _Follower:
-    """One slave that watches. host: where it asks from; has: the newest of the master's states that it has."""
+    """One slave that watches.
+
+    - host: where it asks from
+    - has: the newest of the master's states that it has; -1: none that is known
+    - missed: the newest that it had when it was waited for in vain
+    """
 
     def __init__(self, host: str) -> None:
         self.host = host
         self.has = -1
+        self.missed = -2
         self.held: tuple[Deferred[RemotingCommand], RemotingCommand, IDelayedCall] | None = None
 
 
@@ -96,6 +104,8 @@ class TableFollowers:
         self._states: OrderedDict[tuple[str, ...], int] = OrderedDict()
         self._state = 0
         self._running = False
+        self.given_up = 0
+        """Waits that ended without all that were waited for."""
         tables.topics.on_change(self._changed)
         tables.groups.on_change(self._changed)
 
@@ -119,6 +129,11 @@ class TableFollowers:
     def watching(self) -> list[str]:
         """Hosts of the slaves that watch."""
         return [follower.host for follower in self._followers.values()]
+
+    @property
+    def waited_for(self) -> list[str]:
+        """Hosts of those that haven't been waited for in vain since they last had more."""
+        return [each.host for each in self._followers.values() if each.has > each.missed]
 
     # -- slaves ----------------------------------------------------------------------------------------------
 
@@ -193,7 +208,7 @@ class TableFollowers:
     def kept(self, *, slaves: bool) -> Deferred[object]:
         """Fires when the tables as they are now are in our files, and, with `slaves`, in those of the slaves that
         watch, or after COPY_WAIT. Never fails."""
-        late = slaves and any(follower.has < self._state for follower in self._followers.values())
+        late = slaves and self._reached() < self._state
         copied: Deferred[str | None] = self.copied() if late else succeed(None)
         return self._tables.saved().addCallback(lambda _: copied)
 
@@ -202,18 +217,30 @@ class TableFollowers:
         for whoever made the change about the slaves that lack it. Never fails."""
         if not self._lacking(self._state):
             return succeed(None)
-        if len(self._waits) >= MAX_WAITS or not self._followers:
+        if len(self._waits) >= MAX_WAITS or self._reached() >= self._state:
             return succeed(self._remark(self._state))
         done: Deferred[str | None] = Deferred()
-        wait = _Wait(self._state, done, self._clock.callLater(COPY_WAIT, lambda: self._end(wait)))
+        wait = _Wait(self._state, done, self._clock.callLater(COPY_WAIT, lambda: self._give_up(wait)))
         self._waits[wait] = None
         return done
 
     def _settle(self) -> None:
         """End the waits that no watching slave holds up any more."""
-        reached = min((follower.has for follower in self._followers.values()), default=self._state)
+        reached = self._reached()
         for wait in [wait for wait in self._waits if wait.state <= reached]:
             self._end(wait)
+
+    def _reached(self) -> int:
+        """The newest state that all have who are waited for."""
+        waited_for = (each.has for each in self._followers.values() if each.has > each.missed)
+        return min(waited_for, default=self._state)
+
+    def _give_up(self, wait: _Wait) -> None:
+        self.given_up += 1
+        for follower in self._followers.values():
+            if follower.has < wait.state:
+                follower.missed = max(follower.missed, follower.has)
+        self._settle()
 
     def _end(self, wait: _Wait) -> None:
         del self._waits[wait]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
+import struct
 from typing import ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -22,7 +25,7 @@ from hatwisted.wire.remoting import (
 from hatwisted.wire.requestheader import parse_send_v2
 from hatwisted.wire.signing import ACCESS_KEY, SIGNATURE, signed_bytes
 from tests.support.kerneltwins import twins
-from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER
+from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER, request
 
 STRANGER = "10.9.9.9"
 BODY = b"what is sent"
@@ -157,6 +160,25 @@ class AgreementTests(SignedSendsCase):
         self.assertIsNone(self.both(encode_command(command)))
         command.body = BODY.upper()
         self.assertIn("Check signature failed", str(self.both(encode_command(command))))
+
+    def test_nobody_says_what_a_signature_covers(self) -> None:
+        """What somebody overheard of an account's requests doesn't let others send in its name."""
+        seen = request(30, USER, topic="topicB", queueId="0")
+        covered = base64.b64encode(signed_bytes(seen.ext, seen.body)).decode()
+        honest = encode_command(self.command())
+        (size,) = struct.unpack_from(">I", honest, 4)
+        header = base64.b64encode(honest[8 : 8 + size]).decode()
+        proof = {name: seen.ext[name] for name in (ACCESS_KEY, SIGNATURE)}
+        self.assertIsNone(self.both(honest))
+        for said in (
+            {"(signed)": covered}, {"(encoded)": header}, {"(signed)": covered, "(encoded)": header},
+            {"(ext)": seen.ext}, {"(body)": covered, "(ext)": seen.ext}, {"(binary)": True, "(signed)": covered},
+        ):  # fmt: skip
+            for fields in (self.FIELDS | proof, self.FIELDS | proof | {"k": "True"}):
+                names = {"code": 310, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": 7, **said}
+                forged = json.dumps(names, separators=(",", ":")).encode()
+                frame = struct.pack(">II", 4 + len(forged) + 3, len(forged)) + forged + b"pay"
+                self.assertIn("Check signature failed", str(self.both(frame)), said)
 
     def test_who_is_not_let_in(self) -> None:
         wrong = self.command(Credentials(USER.access_key, "wrong-secret"))

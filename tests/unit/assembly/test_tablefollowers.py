@@ -9,7 +9,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.broker.node.tablefollowers import COPY_WAIT, HOLD, MAX_FOLLOWERS
+from hatwisted.broker.node.tablefollowers import COPY_WAIT, HOLD, MAX_FOLLOWERS, versions_of
 from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.remoting import RemotingCommand
@@ -147,6 +147,48 @@ class ChangesMissedTests(FollowerCase):
         self.assertIn(SLAVE, self.successResultOf(copied) or "")
         self.assertLess(len(self.master.parts.clock.getDelayedCalls()), before)
         self.nodes.crash(slave, SLAVE)
+
+    def watch(self, client: RemotingClient, **versions: str) -> Deferred[RemotingCommand]:
+        asked = client.call(ADDRESS, RemotingCommand(WATCH_TABLES, ext=versions), 15)
+        self.nodes.pass_time(0.5)
+        return asked
+
+    def seconds_until_made(self, topic: str) -> float:
+        """By an operator who is told that SECOND may not have it."""
+        begun = self.clock.seconds()
+        self.assertIn(SECOND, self.make(topic).remark or "")
+        return self.clock.seconds() - begun
+
+    def test_who_missed_a_wait_is_not_waited_for_until_it_has_more(self) -> None:
+        """Or anybody who watches once and then stays silent would hold up all others."""
+        followers, tables = self.master.parts.followers, self.master.parts.tables
+        client = RemotingClient(self.nodes.network.host(SECOND), self.clock)
+        self.successResultOf(self.watch(client, topicsVersion="1,2,3", groupsVersion="invented"))
+        self.assertGreater(self.seconds_until_made("T"), COPY_WAIT - 0.5)
+        for number in range(3):
+            self.assertLess(self.seconds_until_made(f"T{number}"), 0.5)
+            tables.topics.for_send(f"Made{number}", "TBW102", 4)
+            kept = followers.kept(slaves=True)
+            self.nodes.pass_time(0.2)
+            self.successResultOf(kept)
+            self.successResultOf(self.watch(client, topicsVersion=str(number), groupsVersion=""))
+        self.assertNoResult(self.watch(client, **versions_of(tables)).addErrback(lambda _: None))
+        self.assertGreater(self.seconds_until_made("U"), COPY_WAIT - 0.5)
+        self.assertLess(self.seconds_until_made("V"), 0.5)
+        self.nodes.result(client.close())
+
+    def test_the_wait_of_another_ends_with_the_one_that_is_missed(self) -> None:
+        client = RemotingClient(self.nodes.network.host(SECOND), self.clock)
+        self.watch(client)
+        followers, topics = self.master.parts.followers, self.master.parts.tables.topics
+        waits = []
+        for topic in ("Early", "Late"):
+            topics.for_send(topic, "TBW102", 4)
+            waits.append(followers.copied())
+            self.nodes.pass_time(COPY_WAIT / 2 + 0.1)
+        for wait in waits:
+            self.assertIn(SECOND, self.successResultOf(wait) or "")
+        self.nodes.result(client.close())
 
     def test_the_number_of_slaves_that_watch_is_limited(self) -> None:
         hosts = [self.nodes.network.host(f"10.0.1.{number}") for number in range(MAX_FOLLOWERS + 1)]

@@ -256,7 +256,7 @@ class TestAMasterThatAnswersAgain(ScriptedSlave):
         return super().pull(connection, request)
 
     @asynchronous
-    async def test_is_not_left_for_the_slave(self):
+    async def test_B118_is_not_left_for_the_slave(self):
         """Which may have been master meanwhile, and have other messages at the same offsets."""
         routes, addresses = self.cluster.session.routes, self.addresses()
         routes.unreachable(addresses[1])
