@@ -16,7 +16,6 @@ from hatwisted.wire.requestheader import NOT_SAID, SendHeader
 include "sendlexer.pxi"
 
 cdef extern from "Python.h":
-    object PyObject_Vectorcall(object called, PyObject **arguments, size_t count, PyObject *names)
     ctypedef struct PyListObject:
         PyObject **ob_item
 
@@ -25,7 +24,6 @@ INTERFACE = 5
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader
 cdef object UNSAID = NOT_SAID
-cdef object NO = False
 cdef int FIELDS = 14
 cdef unsigned int REQUIRED = 0xFF
 
@@ -84,7 +82,6 @@ cdef object read_header(const char *at, const char *end, bytes data, Py_ssize_t 
     """The command of a send's header, with its body; None if the header is unusual."""
     cdef Cursor cursor
     cdef Tail tail
-    cdef PyObject *arguments[10]
     cursor.at, cursor.end = at, end
     code = read_code(&cursor)
     if code is None:
@@ -96,18 +93,7 @@ cdef object read_header(const char *at, const char *end, bytes data, Py_ssize_t 
     if language is None:
         return None
     cdef object body = PyBytes_FromStringAndSize(PyBytes_AS_STRING(data) + body_at, stop - body_at)
-    cdef object a_flag = tail.flag, an_opaque = tail.opaque, a_version = tail.version, ext = {}
-    arguments[0] = <PyObject *>code
-    arguments[1] = <PyObject *>an_opaque
-    arguments[2] = <PyObject *>a_flag
-    arguments[3] = <PyObject *>language
-    arguments[4] = <PyObject *>a_version
-    arguments[5] = <PyObject *>None
-    arguments[6] = <PyObject *>ext
-    arguments[7] = <PyObject *>body
-    arguments[8] = <PyObject *>NO
-    arguments[9] = <PyObject *>header
-    return PyObject_Vectorcall(COMMAND, arguments, 10, NULL)
+    return new_command(code, &tail, language, body, header, None, None)
 
 
 def take_sends(bytes data not None, Py_ssize_t position, list commands not None, max_frame, max_header):

@@ -17,7 +17,6 @@ from hatwisted.wire.signedsend import SignedSendHeader
 include "sendlexer.pxi"
 
 cdef extern from "Python.h":
-    object PyObject_Vectorcall(object called, PyObject **arguments, size_t count, PyObject *names)
     ctypedef struct PyListObject:
         PyObject **ob_item
 
@@ -25,7 +24,6 @@ INTERFACE = 5
 
 cdef object COMMAND = SignedSendCommand
 cdef object HEADER = SignedSendHeader
-cdef object NO = False
 cdef enum:
     LETTERS = 14
     ACCESS_KEY = 14
@@ -145,7 +143,6 @@ cdef object read_header(const char *at, const char *end, const char *stop):
     cdef Cursor cursor
     cdef Tail tail
     cdef Covered covered
-    cdef PyObject *arguments[12]
     cdef list values = UNSENT[:]
     cdef int field
     for field in range(FIELDS):
@@ -164,20 +161,7 @@ cdef object read_header(const char *at, const char *end, const char *stop):
     cdef object body = PyBytes_FromStringAndSize(end, stop - end)
     cdef object encoded = PyBytes_FromStringAndSize(at, end - at)
     cdef object content = signed_bytes(&covered, end, stop - end)
-    cdef object a_flag = tail.flag, an_opaque = tail.opaque, a_version = tail.version, ext = {}
-    arguments[0] = <PyObject *>code
-    arguments[1] = <PyObject *>an_opaque
-    arguments[2] = <PyObject *>a_flag
-    arguments[3] = <PyObject *>language
-    arguments[4] = <PyObject *>a_version
-    arguments[5] = <PyObject *>None
-    arguments[6] = <PyObject *>ext
-    arguments[7] = <PyObject *>body
-    arguments[8] = <PyObject *>NO
-    arguments[9] = <PyObject *>header
-    arguments[10] = <PyObject *>encoded
-    arguments[11] = <PyObject *>content
-    return PyObject_Vectorcall(COMMAND, arguments, 12, NULL)
+    return new_command(code, &tail, language, body, header, encoded, content)
 
 
 def take_signed_sends(bytes data not None, Py_ssize_t position, list commands not None, max_frame, max_header):

@@ -1,4 +1,5 @@
-"""How a header's pieces are read, for `_requests` and `_signed`, each of which includes this."""
+"""How a header's pieces are read, and a command made of them, for `_requests`
+and `_signedsends`, each of which includes this."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy
@@ -7,11 +8,13 @@ cdef extern from "Python.h":
     object PyUnicode_New(Py_ssize_t size, Py_UCS4 most)
     unsigned char *PyUnicode_1BYTE_DATA(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
+    object PyObject_Vectorcall(object called, PyObject **arguments, size_t count, PyObject *names)
 
 cdef extern from "slots.h":
     uint32_t get32(const char *at) nogil
 
 cdef object EMPTY = ""
+cdef object NO = False
 cdef int64_t INT32_END = 1 << 31
 cdef list TEXTS = [""] * 19
 """The last text seen in each field that mostly has the same again; those behind the fields' are the language's and
@@ -173,6 +176,28 @@ cdef inline object read_tail(Cursor *cursor, Tail *tail):
     if not small_number(cursor, &tail.version) or not literal(cursor, b"}", 1) or cursor.at != cursor.end:
         return None
     return language
+
+
+cdef inline object new_command(
+    object code, Tail *tail, object language, object body, object header, object encoded, object signed
+):
+    """A COMMAND, which is the including module's, of what has been read. encoded, signed: its last two fields, None
+    where it has none."""
+    cdef PyObject *arguments[12]
+    cdef object a_flag = tail.flag, an_opaque = tail.opaque, a_version = tail.version, ext = {}
+    arguments[0] = <PyObject *>code
+    arguments[1] = <PyObject *>an_opaque
+    arguments[2] = <PyObject *>a_flag
+    arguments[3] = <PyObject *>language
+    arguments[4] = <PyObject *>a_version
+    arguments[5] = <PyObject *>None
+    arguments[6] = <PyObject *>ext
+    arguments[7] = <PyObject *>body
+    arguments[8] = <PyObject *>NO
+    arguments[9] = <PyObject *>header
+    arguments[10] = <PyObject *>encoded
+    arguments[11] = <PyObject *>signed
+    return PyObject_Vectorcall(COMMAND, arguments, 10 if encoded is None else 12, NULL)
 
 
 cdef struct Frame:
