@@ -14,7 +14,7 @@ lock file alone was rejected: Spark's JVM outlives its killed driver program by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,6 +70,20 @@ def claim(path: str, writer: Writer) -> Claim:
     raise WrongTable(
         f"{path}: no claim after {ATTEMPTS} attempts: {refusal}; try again when fewer writers are active"
     )
+
+
+def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
+    """A claim of these brokers as well; the same one if it has them all. Raises Fenced if it has ended.
+
+    - path: of the table
+    - held: the claim
+    - brokers: whose logs are read now
+    """
+    writer = Writer.of([*held.writer.brokers, *brokers])
+    if writer == held.writer:
+        return held
+    held.check(open_table(path), path)
+    return claim(path, writer)
 
 
 def commit_files(
