@@ -28,24 +28,28 @@ from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.spark.queueassignment import ASSIGN
+from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
 _log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
-"""Options of the source that this engine knows."""
+UNDERSTOOD_OF_CLUSTERS: Final = tuple(
+    name.lower() for name in (*CLUSTER_OPTIONS, ASSIGN, "failOnDataLoss", "brokerAwayMs")
+)
+"""Options of the sources that this engine knows."""
 
 
 def unsupported(source: LandingSource, how: LandOptions) -> str | None:
     """Why this engine can't do it; None: it can."""
-    if not isinstance(source, Stores):
-        return "it lands store folders only"
     if how.transform is not None:
         return "a transformation is Spark's"
     if how.partitions is not None:
         return "partitions are Spark's"
-    other = [name for name in source.more if name.lower() not in UNDERSTOOD]
+    known = UNDERSTOOD_OF_CLUSTERS if source.by_queue else UNDERSTOOD
+    other = [name for name in source.more if name.lower() not in known]
     return f"it doesn't know the option {other[0]}" if other else None
 
 

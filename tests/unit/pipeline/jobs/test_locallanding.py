@@ -220,7 +220,7 @@ class EngineTests(LakeCase):
     def test_what_only_spark_can_do(self) -> None:
         stores = [str(self.store.root)]
         for source, options, why in (
-            (Cluster("127.0.0.1:1", ["T"]), {}, "store folders only"),
+            (Cluster("127.0.0.1:1", ["T"], more={"sql92": "a = 1"}), {}, "the option sql92"),
             (Stores(stores, {"mode": "permissive"}), {}, "the option mode"),
             (None, {"partitions": 3}, "partitions"),
             (None, {"transform": lambda frame: frame}, "transformation"),
