@@ -259,9 +259,7 @@ class TransactionCheck:
             return succeed(False)
         self._immune.discard(number(properties.get(PROPERTY_FIRST_OFFSET, "")))
         properties[PROPERTY_CHECK_TIMES] = str(times)
-        heard = self._heard(properties.get(PROPERTY_PRODUCER_GROUP, ""))
-        heard.addCallback(lambda _: self._put(parked_again(half, properties)))
-        return heard.addCallback(self._ask, half, properties)
+        return self._check(half, properties)
 
     def _give_up(self, half: Record, times: int) -> Deferred[bool]:
         self._topics.ensure(MAX_CHECKS_TOPIC, HALF_QUEUE + 1)
@@ -278,6 +276,12 @@ class TransactionCheck:
         return self._puts.put(message)
 
     # -- the question ----------------------------------------------------------------------------------------
+
+    @inlineCallbacks
+    def _check(self, half: Record, properties: dict[str, str]) -> Generator[Deferred[Any], Any, bool]:
+        yield self._heard(properties.get(PROPERTY_PRODUCER_GROUP, ""))
+        put = yield self._put(parked_again(half, properties))
+        return self._ask(put, half, properties)
 
     @inlineCallbacks
     def _heard(self, group: str) -> Generator[Deferred[Any], Any, None]:
