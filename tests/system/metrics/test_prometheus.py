@@ -176,7 +176,9 @@ def test_promtool_finds_no_fault_with_rules_and_figures(pair: Watched) -> None:
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
-def test_a_real_prometheus_tells_that_a_slave_was_killed_and_fills_the_dashboard(pair: Watched, tmp_path: Path) -> None:
+def test_a_real_prometheus_tells_that_a_slave_was_killed_and_fills_the_dashboard(
+    pair: Watched, tmp_path: Path
+) -> None:
     assert [read(port, "/readyz") for port in pair.ports] == [(200, "ok\n"), (200, "ok\n")]
     with prometheus(tmp_path / "prometheus", pair.ports) as port:
         wait_until(lambda: scraped(port), 30, "both brokers are scraped")
