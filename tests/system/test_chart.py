@@ -1,4 +1,4 @@
-"""The Helm chart: what it makes of its values, by helm itself, judged by kubeconform and by the servers' own checks."""
+"""The Helm chart: what it makes of its values, judged by kubeconform and by the servers' own checks."""
 
 from __future__ import annotations
 
