@@ -39,8 +39,8 @@ PIECE: Final = 1 << 12
 
 
 def checked_end(files: FileQueue, named: int, end: int) -> int:
-    """Up to where queues have to be complete: to what they name, the rest is dispatched anyway; to the log's end if
-    no record begins there, as the newest entry has gone bad then.
+    """Up to where queues have to be complete: to what they name, the rest is dispatched anyway; to the log's end
+    if no record begins there, as the newest entry has gone bad then.
 
     - files: the log
     - named: end of the newest record that is named
