@@ -94,11 +94,6 @@ def servers(page: Page) -> Iterator[list[ServerProcess]]:
     with all_stopped(*found):
         for each in found:
             each.start()
-        listed = "\n".join(page.blocks("What has to work")[0][:2]) + "\nhatwisted cluster list"
-        wait_until(
-            lambda: page.run([listed]).stdout.count(f":{ports[1]}") > 0, SECONDS, "the master is known"
-        )
-        wait_until(lambda: page.run([listed]).stdout.count(f":{ports[2]}") > 0, SECONDS, "the slave is known")
         yield found
 
 
