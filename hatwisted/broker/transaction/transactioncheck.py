@@ -10,10 +10,11 @@ Ops are read ahead of the halves, and those not yet met are kept; the op queue's
 oldest of them, so a restart reads them again. Rejected: RocketMQ's one unbroken loop, as a round with many
 halves would stop everything else here; a round runs in slices. A half that can't be put again ends the round
 and is met by the next, where RocketMQ gives up those above the limit; one that never can be is given up. A round
-goes as far as the queue did when it began. RocketMQ's ends at a half stored after that: one stored by a clock that was ahead ends all rounds until
-then. And RocketMQ gives up a half by its age: one leap of a clock, or some days without a broker, give up all
-that is undecided. Here its rounds count, and a round waits a while for a producer that has yet to read what it was
-asked: one may have more transactions than a connection's buffers hold, and each is to have its turn.
+goes as far as the queue did when it began. RocketMQ's ends at a half stored after that: one stored by a clock that
+was ahead ends all rounds until then. And RocketMQ gives up a half by its age: one leap of a clock, or some days
+without a broker, give up all that is undecided. Here its rounds count, and a round waits a while for a producer
+that has yet to read what it was asked: one may have more transactions than a connection's buffers hold, and each
+is to have its turn.
 
 Only masters do this (B97 holds for halves too).
 """
