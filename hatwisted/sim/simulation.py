@@ -44,8 +44,8 @@ SETTLE = 150.0
 """Most seconds to heal: some slow retries of a slave (30 s each), and a registration."""
 
 STOPPED_LOOKS = (1.0, 4.0)
-"""Seconds until the operator looks for stores that have stopped, and looks again: a slow disk may have been at work
-on the sync that fails when its faults ended."""
+"""Seconds until the operator looks for stores that have stopped, and looks again: a slow disk may still be at work
+on a sync that fails."""
 
 SETTLE_PAUSE = 1.0
 """Seconds between two sends meanwhile, on average."""
