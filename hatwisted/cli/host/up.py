@@ -7,17 +7,14 @@ for another's.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +24,7 @@ import msgspec
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
 from hatwisted.blocking.settings import ClusterSettings
-from hatwisted.cli.cluster.newslave import answers, free_port, is_free, twistd
+from hatwisted.cli.cluster.newslave import answers, free_port, is_free, port_lock, twistd
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import HOST, Member, Ports, members
 from hatwisted.cli.host.leash import leashed
@@ -64,30 +61,21 @@ def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotRun(f"{target}: can't be made: {error.strerror}") from None
-    lock = _port_lock()
-    group = Group(members(str(target), free_ports(), sync=not asynchronous), target, Screen(quiet, as_json))
-    # Signals count until the last one has ended: the second hastens that.
-    with _interruptible(group), group.ended():
-        group.start()
-        if lock is not None:
-            os.close(lock)
-        group.wait_linked()
-        if not group.stopping:
-            group.tell(_ready(group.members), **{each.name: f"{HOST}:{each.port}" for each in group.members})
-        failed = group.watch()
+    with ExitStack() as choosing:
+        choosing.enter_context(port_lock())
+        group = Group(
+            members(str(target), free_ports(), sync=not asynchronous), target, Screen(quiet, as_json)
+        )
+        # Signals count until the last one has ended: the second hastens that.
+        with _interruptible(group), group.ended():
+            group.start()
+            choosing.close()
+            group.wait_linked()
+            if not group.stopping:
+                addresses = {each.name: f"{HOST}:{each.port}" for each in group.members}
+                group.tell(_ready(group.members), **addresses)
+            failed = group.watch()
     sys.exit(EXIT_PROBLEMS if failed else EXIT_OK)
-
-
-def _port_lock() -> int | None:
-    """A descriptor, held from the choice of ports until servers listen there: two commands at once would choose
-    the same ones. None where there is no place for it."""
-    path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
-    try:
-        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
 
 
 def free_ports() -> Ports:
