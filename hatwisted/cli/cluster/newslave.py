@@ -58,14 +58,6 @@ def own_address(master_address: str) -> str:
         raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
 
 
-def free_port(first: int = FIRST_PORT) -> int:
-    """The first listenPort, from `first` on, whose three ports are free."""
-    for port in range(first, LAST_PORT, 10):
-        if all(map(is_free, (port + each for each in NEIGHBOURS))):
-            return port
-    raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
-
-
 def is_free(port: int) -> bool:
     """Could a server listen there?"""
     with socket.socket() as probe:
@@ -75,6 +67,16 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def free_port(first: int = FIRST_PORT, free: Callable[[int], bool] = is_free) -> int:
+    """The first listenPort, from `first` on, whose three ports are free. free: is this one?"""
+    for port in range(first, LAST_PORT, 10):
+        if all(free(port + each) for each in NEIGHBOURS):
+            return port
+    raise CannotRun(
+        f"no free listenPort from {first} to {LAST_PORT}: stop what listens there; attach takes one by --port"
+    )
 
 
 def answers(address: str) -> bool:
