@@ -5,12 +5,15 @@ Started as an operator would, by twistd in the background; what it says of a sta
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +59,23 @@ def own_address(master_address: str) -> str:
             return str(probe.getsockname()[0])
     except OSError as error:
         raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
+
+
+@contextmanager
+def port_lock() -> Iterator[None]:
+    """Held from the choice of ports until servers listen there: two commands at once would choose the same ones.
+    Where there is no place for the lock they may."""
+    path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def is_free(port: int) -> bool:

@@ -6,20 +6,17 @@ Three real processes as an operator would start them; Ctrl-C ends them in order,
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import click
 import msgspec
 
-from hatwisted.cli.cluster.newslave import free_port, is_free
+from hatwisted.cli.cluster.newslave import free_port, is_free, port_lock
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import Ports, members
 from hatwisted.cli.host.localgroup import LocalGroup
@@ -47,25 +44,14 @@ def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotRun(f"{target}: can't be made: {error.strerror}") from None
-    release = port_lock()
-    plan = members(str(target), free_ports(), sync=not asynchronous)
-    group = LocalGroup(plan, TerminalScreen(quiet, as_json), process_parts(target))
-    # Signals count until the last one has ended: the second hastens that.
-    with interruptible(group.interrupt):
-        failed = group.run(release)
+    with ExitStack() as choosing:
+        choosing.enter_context(port_lock())
+        plan = members(str(target), free_ports(), sync=not asynchronous)
+        group = LocalGroup(plan, TerminalScreen(quiet, as_json), process_parts(target))
+        # Signals count until the last one has ended: the second hastens that.
+        with interruptible(group.interrupt):
+            failed = group.run(choosing.close)
     sys.exit(EXIT_PROBLEMS if failed else EXIT_OK)
-
-
-def port_lock() -> Callable[[], None]:
-    """Held from the choice of ports until servers listen there, when what this gives releases it: two commands at
-    once would choose the same ones. Where there is no place for it, there is none."""
-    path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
-    try:
-        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return lambda: None
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lambda: os.close(lock)
 
 
 def free_ports(free: Callable[[int], bool] = is_free) -> Ports:

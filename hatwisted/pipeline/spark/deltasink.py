@@ -35,10 +35,11 @@ from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.delta.commits import Claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
-from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
+from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.spark.planstream import planned_rows
 from hatwisted.pipeline.spark.readoptions import BadOption, Options
@@ -71,7 +72,7 @@ class SinkOptions:
             raise BadOption(f"{FORMAT}: option path is missing; give the folder of the table")
         plans = options.choice("rows", ("rows", "plans"), "rows") == "plans"
         return cls(
-            path=local_folder(path),
+            path=table_path(path),
             application=options.text("txnAppId"),
             number=options.integer("txnVersion"),
             partition_by=options.items("partitionBy") or PARTITION_BY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster import newslave
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.host import up as command
 from hatwisted.cli.host.groupplan import Member, Ports, members
@@ -21,7 +23,7 @@ from hatwisted.cli.host.localgroup import (
     LocalGroup,
 )
 from hatwisted.cli.host.serverprocess import Lines
-from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible, port_lock
+from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible
 
 PORTS = Ports(9876, 10911, 10921)
 PLAN = members("/group", PORTS, sync=True)
@@ -351,15 +353,25 @@ class CommandTests(SynchronousTestCase):
 
     def test_the_choice_of_ports_is_locked_until_they_are_taken(self) -> None:
         held: list[int] = []
-        self.patch(command.fcntl, "flock", lambda lock, how: held.append(lock))
-        release = port_lock()
-        os.fstat(held[0])
-        release()
-        self.assertRaises(OSError, os.fstat, held[0])
+        self.patch(newslave.fcntl, "flock", lambda lock, how: held.append(lock))
+        self.host.ends_at = {"master": 10.0}
+        free_at: list[float] = []
+
+        def look() -> None:
+            with contextlib.suppress(OSError):
+                os.fstat(held[0])
+                return
+            free_at.append(self.host.now)
+
+        self.host.events = [(at, look) for at in (0.3, 0.9, 9.0)]
+        self.run_up("--dir", self.mktemp())
+        self.assertEqual(len(held), 1)
+        self.assertApproximates(min(free_at), 9.0, 2 * POLL, "by then all three listen, and run")
 
     def test_without_a_place_for_the_lock_it_goes_on(self) -> None:
-        self.patch(command.tempfile, "gettempdir", lambda: "/nowhere")
-        port_lock()()
+        self.patch(newslave.tempfile, "gettempdir", lambda: "/nowhere")
+        with newslave.port_lock():
+            pass
 
 
 class LinesTests(SynchronousTestCase):
