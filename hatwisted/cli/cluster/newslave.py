@@ -78,14 +78,6 @@ def port_lock() -> Iterator[None]:
         os.close(lock)
 
 
-def free_port(first: int = FIRST_PORT) -> int:
-    """The first listenPort, from `first` on, whose three ports are free."""
-    for port in range(first, LAST_PORT, 10):
-        if all(map(is_free, (port + each for each in NEIGHBOURS))):
-            return port
-    raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
-
-
 def is_free(port: int) -> bool:
     """Could a server listen there?"""
     with socket.socket() as probe:
@@ -95,6 +87,16 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def free_port(first: int = FIRST_PORT, free: Callable[[int], bool] = is_free) -> int:
+    """The first listenPort, from `first` on, whose three ports are free. free: is this one?"""
+    for port in range(first, LAST_PORT, 10):
+        if all(free(port + each) for each in NEIGHBOURS):
+            return port
+    raise CannotRun(
+        f"no free listenPort from {first} to {LAST_PORT}: stop what listens there; attach takes one by --port"
+    )
 
 
 def answers(address: str) -> bool:
