@@ -87,8 +87,8 @@ class OnceTests(LandingCase):
             more(master, count)
             self.land()
             self.assertEqual(self.rows(), of(BROKER, master.high))
-        _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
-        self.assertEqual(unknown, frozenset())
+            _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
+            self.assertEqual(unknown, frozenset())
 
     def test_of_any_choice_of_brokers_and_without_the_landings_state(self) -> None:
         """Brokers come and go between runs; the table remembers where each one's queue ended."""
