@@ -8,15 +8,19 @@ import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from hatwisted.pipeline import union_arrow, union_read
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
+from hatwisted.pipeline.delta.commits import commit_files
+from hatwisted.pipeline.delta.datafiles import DataFiles
+from hatwisted.pipeline.delta.deltatable import prepare_table
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
 from tests.support.growing import GrowingStore
 from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
-from tests.unit.pipeline.delta.tables import Run, rows
 
 LOCAL = LandOptions(engine="local")
 PLACES = ["broker", "topic", "physical_offset", "store_date", "tags", "body"]
@@ -54,7 +58,11 @@ def test_topics_whose_folders_dont_tell_them(spark: SparkSession, tmp_path: Path
     """Names that are too long, or look like something else."""
     table = str(tmp_path / "table")
     topics = ("%RETRY%" + "g" * 200, "00123", "2026-01-01", "a=b/c")
-    Run(table).land(0, rows(0, 8, topics))
+    schema = prepare_table(table, landed_schema(["tags"]), PARTITION_BY)
+    files = DataFiles(table, schema, PARTITION_BY, writer="0" * 8, epoch=1)
+    rows = [{"topic": topic, "physical_offset": 100 * at} for at, topic in enumerate(topics * 2)]
+    files.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+    commit_files(table, files.close(), application="a", number=0, held=None)
     GrowingStore(tmp_path / "broker-x")
     found = union_read(spark, table, str(tmp_path / "broker-x"))
     assert sorted(row["topic"] for row in found.select("topic").collect()) == sorted(topics * 2)

@@ -13,8 +13,8 @@ from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support.growing import GrowingStore
+from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
 from tests.support.scriptedgroup import BROKER, ScriptedBroker, record
-from tests.system.remote.test_clusterlanding import OTHER, LandingCase, created_again, more, of
 
 
 class UnionTests(LandingCase):
