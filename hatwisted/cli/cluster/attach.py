@@ -20,7 +20,16 @@ from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
-from hatwisted.cli.cluster.newslave import answers, check_connects, place_of, start, twistd, write_files
+from hatwisted.cli.cluster.newslave import (
+    answers,
+    check_connects,
+    place_of,
+    rewrite,
+    start,
+    start_where_free,
+    twistd,
+    write_files,
+)
 from hatwisted.cli.cluster.slaveplan import (
     Master,
     Place,
@@ -94,6 +103,7 @@ def attach(
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
         master = await _master(cluster, servers, name)
         settings = _made_before(target, name)
+        new = settings is None
         if settings is None:
             place = place_of(target, master.address, port, address)
             settings = slave_settings(master, place, account) | encryption
@@ -104,15 +114,34 @@ def attach(
         if no_start:
             _print_starts(as_json, target, name)
             return EXIT_OK
-        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
-        if not answers(slave):
+        if new and port is None:
+            settings = _started_where_free(target, master, settings)
+        elif new or not answers(_address(settings)):
             start(target)
+        slave = _address(settings)
         begun = time.monotonic()
         outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
         _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)
         return EXIT_INTERRUPTED if interrupt.requested else outcome.code
 
     sys.exit(run(servers, work))
+
+
+def _address(settings: dict[str, str]) -> str:
+    return f"{settings['brokerIP1']}:{settings['listenPort']}"
+
+
+def _started_where_free(folder: Path, master: Master, settings: dict[str, str]) -> dict[str, str]:
+    """Its settings, with the port that it has come to."""
+    moved = dict(settings)
+
+    def move(port: int) -> None:
+        moved["listenPort"] = str(port)
+        click.echo(f"another server has taken the port: trying {port}", err=True)
+        rewrite(folder / CONF, conf_text(master, moved))
+
+    start_where_free(folder, int(settings["listenPort"]), move)
+    return moved
 
 
 def _made_before(folder: Path, name: str) -> dict[str, str] | None:

@@ -5,6 +5,7 @@ Started as an operator would, by twistd in the background; what it says of a sta
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -26,6 +27,14 @@ CONNECT_TIMEOUT: Final = 3.0
 """Seconds for a connection to the master's HA port."""
 START_TIMEOUT: Final = 120.0
 """Seconds for twistd to return: it checks configuration, store and ports before."""
+MOST_STARTS: Final = 5
+"""Ports tried, one after the other, that others take between a look and a start."""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class PortTaken(CannotRun):
+    """Another server listens there by now."""
 
 
 def place_of(folder: Path, master_address: str, port: int | None, address: str | None) -> Place:
@@ -110,6 +119,14 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         raise CannotRun(f"{error.filename}: can't be written: {error.strerror}") from None
 
 
+def rewrite(path: Path, text: str) -> None:
+    """A file that was written before."""
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CannotRun(f"{path}: can't be written: {error.strerror}") from None
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -120,7 +137,26 @@ def twistd() -> str:
     return str(beside) if beside.exists() else shutil.which("twistd") or "twistd"
 
 
-def start(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> None:
+def start_where_free(folder: Path, port: int, move: Callable[[int], None], run: Run = subprocess.run) -> int:
+    """Start on a port that was free a moment ago, or on the next one that is; the port that it is.
+
+    - folder: of the slave
+    - port: in its configuration
+    - move: changes that to another port
+    - run: of subprocess
+    """
+    for _ in range(MOST_STARTS - 1):
+        try:
+            start(folder, run)
+            return port
+        except PortTaken:
+            port = free_port(port + 10)
+            move(port)
+    start(folder, run)
+    return port
+
+
+def start(folder: Path, run: Run = subprocess.run) -> None:
     """In the background; CannotRun with its own words if it doesn't."""
     command = daemon_command(twistd(), str(folder))
     try:
@@ -129,6 +165,7 @@ def start(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = s
         raise CannotRun(f"twistd can't be started: {error}") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise CannotRun(f"the slave didn't start: {said[0]} (its log: {folder}/slave.log)")
+        kind = PortTaken if os.strerror(errno.EADDRINUSE) in done.stderr else CannotRun
+        raise kind(f"the slave didn't start: {said[0]} (its log: {folder}/slave.log)")
     for line in done.stderr.splitlines():
         print(line, file=sys.stderr)
