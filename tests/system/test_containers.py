@@ -169,7 +169,6 @@ def test_nobody_there_isn_t_healthy() -> None:
     assert health("nonsense")[0] == 1
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(IMAGE is None, reason="HATWISTED_IMAGE names no image to try")
 def test_a_master_and_its_slave_in_containers() -> None:
     mark = f"hatwisted-test-{os.getpid()}"

@@ -16,8 +16,6 @@ import pytest
 from testbed.processes import BROKER_PORTS, REPOSITORY, ServerProcess, all_stopped, free_port, wait_until
 from tests.support.pages import DOCS, blocks, put_in, run_block
 
-pytestmark = pytest.mark.timeout(300)
-
 PAGE = DOCS / "hardening.md"
 FOLDER = "/etc/hatwisted"
 SMALL = (

@@ -10,8 +10,6 @@ import pytest
 from tests.support.pages import DOCS, blocks, to_run
 from tests.support.upgroup import UpGroup, said_in_order
 
-pytestmark = pytest.mark.timeout(400)
-
 PAGES = sorted((DOCS / "howto").glob("*.md"), key=lambda path: path.stem)
 SAID = {
     "slave": ("haslave --conf=", "nothing to say", "ok master", "level    it has all", "SLAVE"),

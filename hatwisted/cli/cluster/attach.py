@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,11 @@ from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
 from hatwisted.cli.cluster.newslave import (
-    answers,
+    change_port,
     check_connects,
+    is_served,
     place_of,
-    rewrite,
+    port_lock,
     start,
     start_where_free,
     twistd,
@@ -103,22 +105,20 @@ def attach(
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
         master = await _master(cluster, servers, name)
         settings = _made_before(target, name)
-        new = settings is None
-        if settings is None:
-            place = place_of(target, master.address, port, address)
-            settings = slave_settings(master, place, account) | encryption
-            _check(master, place, settings)
-            check_connects(master.ha_address)
-            write_files(target, {CONF: conf_text(master, settings)})
-        _say(as_json, _found(master, settings))
-        if no_start:
-            _print_starts(as_json, target, name)
-            return EXIT_OK
-        if new and port is None:
-            settings = _started_where_free(target, master, settings)
-        elif new or not answers(_address(settings)):
-            start(target)
-        slave = _address(settings)
+        with port_lock() if port is None else nullcontext():
+            if settings is None:
+                place = place_of(target, master.address, port, address)
+                settings = slave_settings(master, place, account) | encryption
+                _check(master, place, settings)
+                check_connects(master.ha_address)
+                write_files(target, {CONF: conf_text(master, settings)})
+            _say(as_json, _found(master, settings))
+            if no_start:
+                _print_starts(as_json, target, name)
+                return EXIT_OK
+            if not is_served(settings["storePathRootDir"]):
+                settings = _started(target, settings, port is not None)
+        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
         begun = time.monotonic()
         outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
         _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)
@@ -127,21 +127,18 @@ def attach(
     sys.exit(run(servers, work))
 
 
-def _address(settings: dict[str, str]) -> str:
-    return f"{settings['brokerIP1']}:{settings['listenPort']}"
-
-
-def _started_where_free(folder: Path, master: Master, settings: dict[str, str]) -> dict[str, str]:
-    """Its settings, with the port that it has come to."""
-    moved = dict(settings)
+def _started(folder: Path, settings: dict[str, str], named: bool) -> dict[str, str]:
+    """Its settings, with the port that it has come to. named: that port was asked for."""
+    if named or Path(settings["storePathRootDir"]).exists():
+        start(folder)
+        return settings
 
     def move(port: int) -> None:
-        moved["listenPort"] = str(port)
-        click.echo(f"another server has taken the port: trying {port}", err=True)
-        rewrite(folder / CONF, conf_text(master, moved))
+        click.echo(f"another server has taken the slave's port: trying {port}", err=True)
+        change_port(folder / CONF, port)
 
-    start_where_free(folder, int(settings["listenPort"]), move)
-    return moved
+    port = start_where_free(int(settings["listenPort"]), lambda: start(folder), move)
+    return settings | {"listenPort": str(port)}
 
 
 def _made_before(folder: Path, name: str) -> dict[str, str] | None:

@@ -6,18 +6,23 @@ Started as an operator would, by twistd in the background; what it says of a sta
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from hatwisted.cli.cluster.slaveplan import Place, daemon_command
 from hatwisted.cli.errors import CannotRun
 from hatwisted.clientcore.address import parse_address
+from hatwisted.wire.storenames import LOCK_FILE
 
 FIRST_PORT: Final = 10911
 LAST_PORT: Final = 11911
@@ -67,12 +72,21 @@ def own_address(master_address: str) -> str:
         raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
 
 
-def free_port(first: int = FIRST_PORT) -> int:
-    """The first listenPort, from `first` on, whose three ports are free."""
-    for port in range(first, LAST_PORT, 10):
-        if all(map(is_free, (port + each for each in NEIGHBOURS))):
-            return port
-    raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
+@contextmanager
+def port_lock() -> Iterator[None]:
+    """Held from the choice of ports until servers listen there: two commands at once would choose the same ones.
+    Where there is no place for the lock they may."""
+    path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def is_free(port: int) -> bool:
@@ -84,6 +98,16 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def free_port(first: int = FIRST_PORT, free: Callable[[int], bool] = is_free) -> int:
+    """The first listenPort, from `first` on, whose three ports are free. free: is this one?"""
+    for port in range(first, LAST_PORT, 10):
+        if all(free(port + each) for each in NEIGHBOURS):
+            return port
+    raise CannotRun(
+        f"no free listenPort from {first} to {LAST_PORT}: stop what listens there; attach takes one by --port"
+    )
 
 
 def answers(address: str) -> bool:
@@ -119,12 +143,13 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         raise CannotRun(f"{error.filename}: can't be written: {error.strerror}") from None
 
 
-def rewrite(path: Path, text: str) -> None:
-    """A file that was written before."""
+def change_port(conf: Path, port: int) -> None:
+    """The listenPort of a configuration; all else stays as it is."""
     try:
-        path.write_text(text)
+        text = re.sub(r"(?m)^listenPort=.*$", f"listenPort={port}", conf.read_text())
+        conf.write_text(text)
     except OSError as error:
-        raise CannotRun(f"{path}: can't be written: {error.strerror}") from None
+        raise CannotRun(f"{conf}: can't be written: {error.strerror}") from None
 
 
 def _private(path: str, flags: int) -> int:
@@ -137,22 +162,36 @@ def twistd() -> str:
     return str(beside) if beside.exists() else shutil.which("twistd") or "twistd"
 
 
-def start_where_free(folder: Path, port: int, move: Callable[[int], None], run: Run = subprocess.run) -> int:
+def is_served(store: str) -> bool:
+    """Does a broker of this host run on the store? It holds its lock then."""
+    try:
+        with open(Path(store) / LOCK_FILE, "rb+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def start_where_free(
+    port: int, starts: Callable[[], None], move: Callable[[int], None], free: Callable[[int], int] = free_port
+) -> int:
     """Start on a port that was free a moment ago, or on the next one that is; the port that it is.
 
-    - folder: of the slave
-    - port: in its configuration
-    - move: changes that to another port
-    - run: of subprocess
+    - port: in the configuration
+    - starts: with that
+    - move: changes it there to another port
+    - free: the first that is, from one on
     """
     for _ in range(MOST_STARTS - 1):
         try:
-            start(folder, run)
+            starts()
             return port
         except PortTaken:
-            port = free_port(port + 10)
+            port = free(port + 10)
             move(port)
-    start(folder, run)
+    starts()
     return port
 
 

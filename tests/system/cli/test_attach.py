@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from hatwisted.cli.cluster.newslave import is_served, port_lock
 from testbed.brokergroup import OURS, BrokerGroup, log_end_of
 from testbed.processes import free_port, wait_until
 from testbed.storefiles import first_difference
 from tests.support.tutorial import stop_slave
 
-pytestmark = pytest.mark.timeout(180)
-
 MESSAGES = 2000
+LOCKS = Path("/proc/locks")
 
 
 @pytest.fixture
@@ -28,22 +29,29 @@ def group(tmp_path: Path) -> Iterator[BrokerGroup]:
         assert made.namesrv is not None
         made.namesrv.start()
         made.master.start()
+        made.wait_registered(made.master_port)
         with made.master_client() as client:
             assert {client.send("T", b"x" * 900, 0).code for _ in range(MESSAGES)} == {0}
         yield made
         stop_slave(tmp_path)
 
 
-def attach(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.CompletedProcess[str]:
+def begin(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.Popen[str]:
     words = ["attach", f"127.0.0.1:{group.namesrv_port}", name, "--dir", "copy", *more]
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "hatwisted", *words],
         cwd=group.folder,
         env={**os.environ, "HOME": str(group.folder)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
     )
+
+
+def attach(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.CompletedProcess[str]:
+    process = begin(group, *more, name=name)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -64,10 +72,23 @@ def test_a_whole_copy_and_again_after_a_stop(group: BrokerGroup) -> None:
         client.send("T", b"while it was away", 0)
     assert "level    it has all" in attach(group).stdout
     assert "level    it has all" in attach(group).stdout, "it runs already"
-    wait_until(lambda: log_end_of(plan["listenPort"]) == group.master_end(), 30, "the slave has it all")
+    wait_until(lambda: log_end_of(plan["listenPort"]) == group.master_end(), 60, "the slave has it all")
     stop_slave(group.folder)
     group.master.stop()
     assert first_difference(group.master_store, group.folder / "copy" / "store", plan["logBytes"]) is None
+
+
+@pytest.mark.skipif(not LOCKS.exists(), reason="needs a system that shows who waits for a lock")
+def test_a_port_is_chosen_when_nobody_else_chooses_one(group: BrokerGroup) -> None:
+    def waits(process: subprocess.Popen[str]) -> bool:
+        return any("->" in line.split() and str(process.pid) in line.split() for line in LOCKS.open())
+
+    with port_lock():
+        process = begin(group)
+        wait_until(lambda: waits(process) or process.poll() is not None, 60, "it waits for its turn")
+        assert not (group.folder / "copy").exists()
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, "level    it has all" in out) == (0, True), err
 
 
 def test_what_is_refused_leaves_nothing_behind(group: BrokerGroup) -> None:
@@ -96,3 +117,16 @@ def test_without_starting_it_says_how(group: BrokerGroup) -> None:
     assert not (group.folder / "copy" / "store").exists()
     (group.folder / "copy" / "broker.conf").write_text("brokerName=other\n")
     assert "is of another broker" in refused(attach(group))
+
+
+def test_a_server_that_comes_to_its_port_before_the_start_isnt_taken_for_the_slave(
+    group: BrokerGroup,
+) -> None:
+    plan = json.loads(attach(group, "--no-start", "--json").stdout.splitlines()[0])
+    assert not is_served(str(group.folder / "copy" / "store"))
+    with socket.create_server(("127.0.0.1", plan["listenPort"])):
+        made = attach(group)
+    assert made.returncode == 0, made
+    assert "another server has taken the slave's port: trying" in made.stderr
+    assert is_served(str(group.folder / "copy" / "store"))
+    assert f"listenPort={plan['listenPort']}\n" not in (group.folder / "copy" / "broker.conf").read_text()

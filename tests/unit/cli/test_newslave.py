@@ -1,4 +1,4 @@
-"""A slave's start on a port that another server may take in between: the next one that is free."""
+"""A slave's start: on a port that another server may take in between, and whether it runs already."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.cluster import newslave
-from hatwisted.cli.cluster.newslave import MOST_STARTS, PortTaken, start_where_free
+from hatwisted.cli.cluster.newslave import (
+    MOST_STARTS,
+    PortTaken,
+    change_port,
+    free_port,
+    is_served,
+    start,
+    start_where_free,
+)
 from hatwisted.cli.errors import CannotRun
 
 TAKEN = "haslave: broker.conf:4: listenPort: can't listen on 0.0.0.0:10911: Address already in use\n"
@@ -17,7 +24,6 @@ WRONG = "haslave: broker.conf:2: flushDiskType: can't be 'SYNC'\n"
 
 class StartTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(newslave, "is_free", lambda port: port not in (10931,))
         self.moves: list[int] = []
         self.starts = 0
 
@@ -30,7 +36,10 @@ class StartTests(SynchronousTestCase):
             text = next(answers)
             return subprocess.CompletedProcess([], 1 if text else 0, "", text)
 
-        return start_where_free(Path("/copy"), 10911, self.moves.append, run)
+        def free(first: int) -> int:
+            return free_port(first, lambda port: port != 10931)
+
+        return start_where_free(10911, lambda: start(Path("/copy"), run), self.moves.append, free)
 
     def test_the_port_stays_where_nobody_has_come(self) -> None:
         self.assertEqual(self.start(""), 10911)
@@ -49,3 +58,20 @@ class StartTests(SynchronousTestCase):
         error = self.assertRaises(CannotRun, self.start, WRONG)
         self.assertNotIsInstance(error, PortTaken)
         self.assertEqual((self.starts, self.moves), (1, []))
+
+
+class FileTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp())
+        self.folder.mkdir()
+
+    def test_a_store_without_a_lock_or_with_a_free_one_isnt_served(self) -> None:
+        self.assertFalse(is_served(str(self.folder)))
+        (self.folder / "lock").write_bytes(b"lock")
+        self.assertFalse(is_served(str(self.folder)))
+
+    def test_the_port_changes_and_nothing_else(self) -> None:
+        conf = self.folder / "broker.conf"
+        conf.write_text("# listenPort=1\nlistenPort=10911\nhaAck=durable\n")
+        change_port(conf, 10921)
+        self.assertEqual(conf.read_text(), "# listenPort=1\nlistenPort=10921\nhaAck=durable\n")
