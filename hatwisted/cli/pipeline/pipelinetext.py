@@ -21,6 +21,10 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:
         yield f"{_plural(result.compacted, 'small file')} compacted"
+    if result.dead_letters:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in result.dead_letters.items())
+        count = _plural(sum(result.dead_letters.values()), "body", "bodies")
+        yield f"{count} didn't fit the schema ({why}): see {result.table}__dlq"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
     if result.damages:
@@ -112,8 +116,8 @@ def _line(found: Any) -> str:
     return ", ".join(f"{name}={getattr(found, name)}" for name in found.__dataclass_fields__)
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def _plural(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _rate(size: float, seconds: float) -> str:

@@ -14,8 +14,9 @@ lock file alone was rejected: Spark's JVM outlives its killed driver program by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deltalake import DeltaTable
@@ -31,6 +32,10 @@ FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
 NOTE: Final = "hatwisted"
 """Key of what a commit says about itself in Delta's commit information."""
+SETTLED: Final = "settled"
+"""Within a claim's note."""
+DEAD_LETTERS: Final = "dead_letters"
+"""Within the note of a batch that has some: their counts by reason, and their files (deadletters.py)."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,22 @@ class Claim:
                 )
 
 
-def claim(path: str, writer: Writer) -> Claim:
-    """Take over the landing of the writer's brokers from every earlier run."""
+def claim(path: str, writer: Writer, settled: int | None = None) -> Claim:
+    """Take over the landing of the writer's brokers from every earlier run.
+
+    - path: of the table
+    - writer: who takes over
+    - settled: the version up to which no commit's dead letters are missing (deadletters.py)
+    """
     refusal = None
+    more = {} if settled is None else {SETTLED: settled}
     for _ in range(ATTEMPTS):
         table = open_table(path)
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
         found = Claim(writer, max(epochs, default=0) + 1)
         try:
-            _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(writer.brokers)})
+            note = {"claim": found.epoch, "brokers": list(writer.brokers), **more}
+            _commit(table, [], found.transactions(), note)
         except CommitFailedError as error:
             refusal = error
             continue
@@ -79,6 +91,7 @@ def commit_files(
     application: str,
     number: int,
     held: Claim | None,
+    more: Mapping[str, Any] | None = None,
 ) -> bool:
     """Add a batch of files to the table; False if that batch is there already. Raises Fenced if the claim has
     ended.
@@ -88,8 +101,9 @@ def commit_files(
     - application: who writes, across restarts
     - number: of the batch
     - held: the claim
+    - more: what the commit says about itself besides
     """
-    refusal = None
+    refusal, note = None, _note(files, application, number) | dict(more or {})
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if held is not None:
@@ -99,7 +113,7 @@ def commit_files(
             return False
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
         try:
-            _commit(table, [_add(file) for file in files], transactions, _note(files, application, number))
+            _commit(table, [_add(file) for file in files], transactions, note)
         except CommitFailedError as error:
             refusal = error
             continue
@@ -153,6 +167,7 @@ class Landed:
     bytes: int = 0
     log_bytes: int = 0
     versions: tuple[int, ...] = ()
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 def landed_since(path: str, version: int, application: str) -> Landed:
@@ -181,8 +196,17 @@ def landed_since(path: str, version: int, application: str) -> Landed:
         rows, files, size, log_bytes = (
             sum(int(note[name]) for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        dead = Counter[str]()
+        for _, note in ours:
+            dead.update({str(why): int(count) for why, count in _dead(note).items()})
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise WrongTable(
             f"{path}: a commit of {application} doesn't say what it brought: {error!r}"
         ) from None
-    return Landed(rows, files, size, log_bytes, tuple(sorted(number for number, _ in ours)))
+    versions = tuple(sorted(number for number, _ in ours))
+    return Landed(rows, files, size, log_bytes, versions, dict(sorted(dead.items())))
+
+
+def _dead(note: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = note[DEAD_LETTERS]["counts"] if DEAD_LETTERS in note else {}
+    return found

@@ -12,7 +12,8 @@ killed run leaves unreadable files in the folder.
 Options: `path`; `txnAppId`, required for streams, since the same name must come back after a restart;
 `txnVersion` with it makes a batch write idempotent; `partitionBy` (`topic,store_date`). The job `land` sets
 `claim`, and `rows=plans` with `columns` for a stream of plans (planstream.py): then the sink reads the messages
-itself and files them by `store_date`.
+itself and files them by `store_date`. With `schemas` it decodes their bodies, too, and each batch is one commit
+here, and one in the table of dead letters if it has some (delta/deadletters.py).
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hatwisted.pipeline.delta.commits import Claim, commit_files
-from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
-from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
-from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
+from hatwisted.pipeline.delta.commits import Claim
+from hatwisted.pipeline.delta.deltatable import local_folder
+from hatwisted.pipeline.delta.landedfiles import LandedFiles, Shape, WrittenFiles, commit_landed, typed_schema
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.schemas.topicschemas import TopicSchema, decode_schemas
 from hatwisted.pipeline.spark.planstream import planned_rows
 from hatwisted.pipeline.spark.readoptions import BadOption, Options
 
 FORMAT: Final = "hatwisted-delta"
-LAND_OPTIONS: Final = ("claim", "rows", "columns")
+LAND_OPTIONS: Final = ("claim", "rows", "columns", "schemas")
 SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
 OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)
 NO_CLAIM: Final = Claim(Writer(()), 0)
@@ -61,7 +62,9 @@ class SinkOptions:
     partition_by: tuple[str, ...]
     claim: Claim | None
     planned: tuple[str, ...] | None
-    """Columns of the log that plans yield; None if the rows come as rows."""
+    """Columns of the log that land of what plans yield; None if the rows come as rows."""
+    schemas: tuple[TopicSchema, ...]
+    """Of topics, whose bodies plans yield."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
@@ -77,6 +80,7 @@ class SinkOptions:
             partition_by=options.items("partitionBy") or PARTITION_BY,
             claim=decode_claim(options.text("claim")),
             planned=options.items("columns") if plans else None,
+            schemas=decode_schemas(options.text("schemas")),
         )
 
 
@@ -96,7 +100,7 @@ def decode_claim(text: str | None) -> Claim | None:
 class Written(WriterCommitMessage):
     """What a task hands to the commit."""
 
-    files: list[DataFile]
+    whole: WrittenFiles
 
 
 class _TableWriter:
@@ -105,22 +109,19 @@ class _TableWriter:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         planned = options.planned
-        rows = to_arrow_schema(schema, timezone="UTC") if planned is None else landed_schema(planned)
+        if planned is None:
+            rows = to_arrow_schema(schema, timezone="UTC")
+        else:
+            rows = typed_schema(planned, options.schemas)
         for column in options.partition_by:
             if column not in rows.names:
                 raise WrongSchema(f"{options.path}: is partitioned by {column}, which the rows don't have")
-        self._schema = prepare_table(options.path, rows, options.partition_by)
+        self._shape = Shape.prepare(options.path, rows, options.partition_by, options.schemas)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task: every row into files of its own, finished or removed."""
         claim = self._options.claim or NO_CLAIM
-        files = DataFiles(
-            self._options.path,
-            self._schema,
-            self._options.partition_by,
-            writer=claim.writer.digest,
-            epoch=claim.epoch,
-        )
+        files = LandedFiles(self._shape, writer=claim.writer.digest, epoch=claim.epoch)
         try:
             for batch in self._rows(iterator):
                 files.write(batch)
@@ -133,22 +134,18 @@ class _TableWriter:
         return batches if self._options.planned is None else map(with_store_date, planned_rows(batches))
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
-        files = _files(messages)
-        if not files:
+        written = _written(messages)
+        if not written.files:
             return  # nothing was written, so there's nothing to commit
-        made = commit_files(
-            self._options.path,
-            files,
-            application=application,
-            number=number,
-            held=self._options.claim,
+        made = commit_landed(
+            self._options.path, written, application=application, number=number, held=self._options.claim
         )
         if not made:
-            self._remove(files)
+            self._remove(written)
 
-    def _remove(self, files: Sequence[DataFile]) -> None:
+    def _remove(self, written: WrittenFiles) -> None:
         """Remove the files of a failed attempt, except those that a commit did mention."""
-        remove_unmentioned(self._options.path, [file.path for file in files])
+        written.remove(self._options.path)
 
 
 class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
@@ -159,7 +156,7 @@ class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
         self._commit(messages, self._options.application, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._remove(_files(messages))
+        self._remove(_written(messages))
 
 
 class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
@@ -170,12 +167,16 @@ class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
         self._commit(messages, application, self._options.number or 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._remove(_files(messages))
+        self._remove(_written(messages))
 
 
-def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
+def _written(messages: Sequence[WriterCommitMessage | None]) -> WrittenFiles:
     """All tasks' files; a task that failed has no message."""
-    return [file for message in messages if message is not None for file in cast(Written, message).files]
+    found = WrittenFiles()
+    for message in messages:
+        if message is not None:
+            found += cast(Written, message).whole
+    return found
 
 
 class DeltaSink(DataSource):

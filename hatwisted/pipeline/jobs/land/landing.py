@@ -4,7 +4,8 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 
 1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/deltatable.py);
 2. claims its brokers in Delta's log, so that an earlier run can't commit any more, and removes
-   the files it left (delta/commits.py, delta/orphans.py);
+   the files it left (delta/commits.py, delta/orphans.py); dead letters that it didn't come to commit
+   are made up for (delta/deadletters.py);
 3. makes sure that every store holds the record the table has last of that broker (delta/tails.py);
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from hatwisted.pipeline.delta.commits import claim, landed_since, last_application
+from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import is_table, local_folder, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
@@ -86,11 +88,14 @@ def land(
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
     folder = _folder(path, options.checkpoint, kind, identity)
     with landing_state(folder, table_id=table_id, kind=kind, identity=identity) as state:
-        held = claim(path, writer)
+        held = claim(path, writer, settle(path))
+        settle(path)  # what an earlier run committed before the claim took effect
         if _is_behind(state, path, source, writer):
             _log.warning("%s: the table has rows of beyond this checkpoint: going on after those", folder)
             state = state.renewed()
-        removed = remove_orphans(path, held)
+        removed, beside = remove_orphans(path, held), dead_letter_table(path)
+        if is_table(beside):
+            removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), _damages(source)
         stop, report = stop or threading.Event(), progress or _silent
         if isinstance(source, Stores) and engine == "local":
