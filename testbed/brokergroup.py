@@ -19,6 +19,7 @@ from typing import Self
 
 from testbed import javarocketmq
 from testbed.processes import (
+    BROKER_CLUSTER_INFO,
     BROKER_PORTS,
     ServerProcess,
     Setting,
@@ -116,12 +117,15 @@ class BrokerGroup:
                 server.kill()
 
     def start(self) -> None:
-        """All of them, and the link up: a message put with PUT_OK (SYNC_MASTER) or copied."""
+        """All of them, the link up (a message put with PUT_OK by a SYNC_MASTER, or copied), and both known to the
+        name server."""
         if self.namesrv is not None:
             self.namesrv.start()
         self.master.start()
         self.slave.start()
         self.wait_linked()
+        if self.namesrv is not None:
+            self.wait_registered(self.master_port, self.slave_port)
 
     def stop(self) -> None:
         """Orderly stop of all."""
@@ -154,6 +158,17 @@ class BrokerGroup:
             return result.code == 0 and self.slave_end() > result.physical
 
         wait_until(copied, seconds, "the slave has a fresh message")
+
+    def wait_registered(self, *ports: int) -> None:
+        """Until the name server knows the brokers on these ports: they tell it a moment after they answer."""
+
+        def known() -> bool:
+            with RemotingClient("127.0.0.1", self.namesrv_port) as client:
+                told = client.call(BROKER_CLUSTER_INFO).body
+            # RocketMQ's is no JSON: its keys are numbers.
+            return all(f':{port}"'.encode() in told for port in ports)
+
+        wait_until(known, LINK_SECONDS, f"the name server knows the brokers on {ports}")
 
     def wait_caught_up(self, seconds: float = CATCH_UP_SECONDS) -> int:
         """Until the slave has all that the master has (and its queues too); returns the common end."""

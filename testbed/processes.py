@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
+import functools
 import os
 import random
 import shutil
@@ -20,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,31 +182,36 @@ def _leave_nothing_running() -> None:
 # Ports ---------------------------------------------------------------------------------------------
 
 BROKER_PORTS = (-2, 0, 1)  # VIP listener, remoting, HA
-PORT_RANGE = (12000, 32000)  # below Linux's ephemeral ports, which outgoing connections take at any moment
-PORT_MARGIN = 16  # more than any distance asked for
-PORT_SHARES = 8
-"""Pytest's parallel workers, at most, whose shares of the range are disjoint: none takes a port that another has
-chosen and not bound yet."""
+PORT_RANGE = (12016, 31984)  # below Linux's ephemeral ports, which outgoing connections take at any moment
+PORT_LOCKS = Path(tempfile.gettempdir(), f"hatwisted-ports-{os.getuid()}.lock")
+"""Its byte p is locked by the process that was given port p, until it ends."""
 _given: set[int] = set()
 
 
 def free_port(around: Sequence[int] = (0,)) -> int:
-    """A port p where every p + d (d in `around`) can be bound on all addresses now; never given out twice."""
+    """A port p where every p + d (d in `around`) can be bound on all addresses now. Never given out twice, nor to
+    two processes: a test's own server may listen there much later, or go away and come back."""
     for _ in range(200):
-        base = random.randrange(*_port_share())
+        base = random.randrange(*PORT_RANGE)
         wanted = {base + distance for distance in around}
-        if not wanted & _given and all(map(_bindable, wanted)):
+        if not wanted & _given and all(map(_locked, wanted)) and all(map(_bindable, wanted)):
             _given.update(wanted)
             return base
     raise OSError("no free ports found in 200 tries")
 
 
-def _port_share() -> tuple[int, int]:
-    """This process's part of the range, by the name of its worker (gw0, gw1, …)."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_SHARES
-    width = (PORT_RANGE[1] - PORT_RANGE[0]) // PORT_SHARES
-    begin = PORT_RANGE[0] + worker * width
-    return begin + PORT_MARGIN, begin + width - PORT_MARGIN
+@functools.cache
+def _locks() -> int:
+    return os.open(PORT_LOCKS, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _locked(port: int) -> bool:
+    """Whether it's this process's now. Locks of ports that turn out to be taken stay: nobody can use those."""
+    try:
+        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _bindable(port: int) -> bool:

@@ -31,7 +31,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.support.soak import times
 
-LAYERS = {"unit": 60, "system": 300, "interop": 300, "pipeline": 400}
+LAYERS = {"unit": 60, "system": 600, "interop": 600, "pipeline": 600}
 """Seconds that a test may take which doesn't say so itself: limits for a hang. Spark's first one starts the JVM,
 and some a cluster."""
 

@@ -98,7 +98,6 @@ ANY_ACCOUNT: Final = frozenset(
         RequestCode.GET_BROKER_MEMBER_GROUP,
         RequestCode.BROKER_HEARTBEAT,
         RequestCode.GET_BROKER_HA_STATUS,
-        RequestCode.JOIN_CONSUMER_OFFSET,
         RequestCode.WATCH_TABLES,
         RequestCode.LOG_DIGESTS,
     )
@@ -180,6 +179,17 @@ def _locks(request: RemotingCommand) -> Iterator[Need]:
     yield from _group(_text(_body(request).get("consumerGroup")))
 
 
+def _progress(request: RemotingCommand) -> Iterator[Need]:
+    """A slave's report of what groups have read, by rows of topic@group. Who may make one could otherwise move
+    any group past what it hasn't read."""
+    body = _body(request)
+    for table in (body.get("offsetTable"), body.get("resetTable")):
+        for row in table if isinstance(table, dict) else ():
+            topic, _, group = row.partition("@")
+            yield from _named(topic, SUB)
+            yield from _group(group)
+
+
 def _end_transaction(request: RemotingCommand) -> Iterable[Need]:
     """5.x names the topic."""
     return _named(request.ext.get("topic"), PUB)
@@ -211,6 +221,7 @@ NEEDS: Final[Mapping[int, Callable[[RemotingCommand], Iterable[Need]]]] = {
     RequestCode.UNREGISTER_CLIENT: _consume("", "consumerGroup"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: _consume("", "consumerGroup"),
     RequestCode.UPDATE_CONSUMER_OFFSET: _consume("topic", "consumerGroup"),
+    RequestCode.JOIN_CONSUMER_OFFSET: _progress,
     RequestCode.LOCK_BATCH_MQ: _locks,
     RequestCode.UNLOCK_BATCH_MQ: _locks,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _consume("topic", "group"),

@@ -15,11 +15,15 @@ class Role:
     def __init__(self, present: BrokerRole, broker_id: int) -> None:
         self.present = present
         self.broker_id = broker_id
+        self.apart = False
+        """Of a slave that was a master: may its log have other messages than the present master's? A group that
+        reads them would take the master's at these queue offsets for read."""
 
     def become(self, role: BrokerRole, broker_id: int) -> None:
         """From now on it's this one."""
         self.present = role
         self.broker_id = broker_id
+        self.apart = False
 
     @property
     def slave(self) -> bool:

@@ -61,18 +61,18 @@ cdef inline int field_named(Cursor *cursor) noexcept nogil:
         return -1
     if cursor.at[2] == c'"':
         field = cursor.at[1] - c"a"
+        if not 0 <= field < LETTERS:
+            return -1
         cursor.at += 2
     elif literal(cursor, b'"AccessKey', 10):
         field = ACCESS_KEY
     elif literal(cursor, b'"SecurityToken', 14):
-        return SECURITY_TOKEN if literal(cursor, b'":"', 3) else -1
+        field = SECURITY_TOKEN
     elif literal(cursor, b'"Signature', 10):
-        return SIGNATURE if literal(cursor, b'":"', 3) else -1
+        field = SIGNATURE
     else:
         return -1
-    if not literal(cursor, b'":"', 3) or field < 0 or (field >= LETTERS and field != ACCESS_KEY):
-        return -1
-    return field
+    return field if literal(cursor, b'":"', 3) else -1
 
 
 cdef inline object read_fields(Cursor *cursor, list values, Covered *covered):

@@ -3,7 +3,9 @@
 No I/O and no clock, as `promises`. A group sees every message that the master's queues hold, its retries among
 them, at least once; an ordered group sees those of a queue in their order. A message that it has failed on comes
 again, or is among its dead letters; what is delivered once more after it has gone well, with as many failures or
-more before it, needn't: another member may have committed it.
+more before it, needn't: another member may have committed it. In an ordered group, whose members count failures by
+themselves, it needn't in any case: locks of queues end with the master's process, and the next one may pass a
+queue on while the former holder still works on a message.
 
 Progress is a number, and knows of no history: where a promoted slave never had what a group has read, the group's
 number stands for other messages than before, and those that come to stand below it may be left out, unless they
@@ -78,7 +80,9 @@ class Consumption:
         if not failed:
             self._failing.pop(seen.body, None)
             self._consumed[seen.body] = max(times, self._consumed.get(seen.body, 0))
-        elif times > self._consumed.get(seen.body, -1):
+        elif seen.body not in self._consumed or (
+            not self.terms.ordered and times > self._consumed[seen.body]
+        ):
             self._failing[seen.body] = max(times, self._failing.get(seen.body, 0))
 
     def missing(self, store: StoreView, topics: Iterable[QueueKey]) -> list[Violation]:

@@ -97,11 +97,11 @@ def _flushed_all(log: CommitLog, _upto: int) -> None:
     log.flushed_offset = log.max_offset
 
 
-def _unwind_half(_log: CommitLog, run: Any, reason: str) -> None:
-    for put in reversed(run.puts):
+def _unwind_half(_log: CommitLog, puts: Sequence[Put], status: PutStatus, reason: str) -> None:
+    for put in reversed(puts):
         put.offset = put.end = -1
         put.record_offsets = ()
-        put.refuse(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+        put.refuse(status, reason)
 
 
 def _release_half(line: WaitLine) -> None:
@@ -157,7 +157,7 @@ def _write_carelessly(log: CommitLog, run: AppendRun) -> str:
     try:
         log._files.write(run.start, (blob,))
     except (OSError, StoreFull) as error:
-        log._unwind(run, PutStatus.SERVICE_NOT_AVAILABLE, str(error))
+        log._unwind(run.puts, PutStatus.SERVICE_NOT_AVAILABLE, str(error))
         return str(error)
     log.max_offset = run.start + len(blob)
     for listener in log._listeners:

@@ -64,6 +64,8 @@ class Promises:
     def __init__(self) -> None:
         self.sent: dict[int, Sent] = {}
         self._bodies: dict[bytes, Sent] = {}
+        self._displaced: set[tuple[str, int]] = set()
+        """Machines and messages of theirs that have lost their places in queues."""
         self.wrong: Wrong = NOTHING_WRONG
         """Bits that have changed at rest."""
 
@@ -104,9 +106,20 @@ class Promises:
 
     def emptied(self, machine: str) -> None:
         """An operator has emptied its store, or cut from it."""
+        self._displaced = {(name, number) for name, number in self._displaced if name != machine}
         for sent in self.sent.values():
             sent.on.discard(machine)
             sent.durable_on.discard(machine)
+
+    def renumbered(self, machine: str, below: int) -> None:
+        """A slave was promoted in place of this machine that didn't know the numbers of queues whose messages all
+        lie below this log offset. It numbers them from 0 again, and the machine, back as its slave, takes that
+        for queues that begin anew."""
+        self._displaced |= {
+            (machine, sent.number)
+            for sent in self.sent.values()
+            if machine in sent.on and sent.place is not None and sent.place.log_offset < below
+        }
 
     # -- what must hold --------------------------------------------------------------------------------------
 
@@ -141,7 +154,7 @@ class Promises:
             place = sent.place
             assert place is not None
             seen = at.get((place.topic, place.queue_id, place.queue_offset))
-            if seen is None or seen.body != sent.body:
+            if (store.name, sent.number) not in self._displaced and (seen is None or seen.body != sent.body):
                 yield Violation(
                     "readable",
                     f"{_told(sent)}, but a reader of {store.name} gets {_shown(seen)} at this queue offset",

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from twisted.internet.defer import Deferred
 
+from hatwisted.broker.node.slaverole import SlaveRole
 from hatwisted.sim.decay import Decay
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
@@ -255,6 +256,7 @@ class Operator:
     def _switch(self, old: str, new: str, lasts: float) -> None:
         group = self._group
         if group.machines[new].running:
+            self._look_at_numbers(old, new)
             group.machines[new].kill()
         if group.machines[old].running:  # its stop takes long
             group.machines[old].kill()
@@ -263,3 +265,9 @@ class Operator:
         group.hands_off -= {old, new}
         self._due[new] = group.clock.seconds()
         self._due[old] = group.clock.seconds() + lasts
+
+    def _look_at_numbers(self, old: str, new: str) -> None:
+        """Promoted within seconds of its first link, a slave may not have been told queues' numbers yet."""
+        services = self._group.machines[new].service.services
+        if isinstance(services, SlaveRole) and services._numbers._loop.running:
+            self._promises.renumbered(old, self._group.store(new).log_range()[0])

@@ -19,8 +19,6 @@ from tests.support.clientprogram import ClientFailed
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 TOPIC, OTHER, GROUP, COUNT, SECONDS = "Open", "Closed", "readers", 4, 60.0
 ACCOUNTS = f"""\
 accounts:

@@ -16,8 +16,6 @@ from testbed.processes import all_stopped, wait_until
 from testbed.storefiles import check_queues, first_difference
 from tests.support.tutorial import blocks, run_block, stop_slave
 
-pytestmark = pytest.mark.timeout(400)
-
 FIVE_MINUTES = 300.0
 COUNT = 3000
 

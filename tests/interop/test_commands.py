@@ -15,7 +15,6 @@ from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import wait_until
 from tests.interop.conftest import needs
 
-pytestmark = pytest.mark.timeout(240)
 SECONDS = 30.0
 
 

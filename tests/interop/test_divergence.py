@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
@@ -13,8 +11,6 @@ from tests.interop.conftest import needs
 from tests.support.hastatus import client_side
 from tests.support.logcommand import log_command
 from tests.support.parting import put
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def test_B140_B160_a_rocketmq_master_cut_and_written_on_is_noticed_and_joined_again(tmp_path: Path) -> None:

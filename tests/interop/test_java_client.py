@@ -12,8 +12,6 @@ from testbed.storefiles import read_log
 from tests.support import javaclient
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 
 def mqadmin(program: JavaClient, group: BrokerGroup, *arguments: str) -> str:
     """What one mqadmin command prints."""

@@ -23,8 +23,6 @@ from tests.support.clientprogram import ClientFailed
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import BINARY, JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 MAX_MESSAGE = 500_000  # bytes of a body; the default is longer than a log file here
 # Checks of undecided transactions in seconds, not minutes; though not before a busy machine has let the producer
 # say its second word, and the second question not before it has answered the first: it would count twice.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from tests.interop.conftest import needs
 from tests.support.hastatus import client_side, ha_status
 
-pytestmark = pytest.mark.timeout(240)
 SECONDS = 30.0
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import JAVA, OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 from tests.interop.conftest import needs
 from tests.support.figures import Figures
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_slaves_own_lag_behind_a_rocketmq_master(tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ from testbed.processes import wait_until
 from testbed.remotingclient import RemotingClient
 from tests.interop.conftest import needs
 
-pytestmark = pytest.mark.timeout(300)
-
 UPDATE_TOPIC, ALL_TOPICS, HEART_BEAT, ALL_OFFSETS, ALL_DELAYS, ALL_GROUPS = 17, 21, 34, 43, 45, 201
 COMMIT = 15
 SYNC_SECONDS = 90.0  # a slave asks every 10 s, from when it knows its master

@@ -22,8 +22,6 @@ from tests.interop.test_mixed_config_sync import (
     table,
 )
 
-pytestmark = pytest.mark.timeout(300)
-
 VERSION = "5.3.3"
 SYNC_SECONDS = 120.0  # its slave asks once a minute
 

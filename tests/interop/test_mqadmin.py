@@ -18,8 +18,6 @@ from testbed.processes import wait_until
 from tests.support import javaclient
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 CLUSTER = "DefaultCluster"
 SYNCED = 60.0  # seconds: a slave takes over its master's tables every 10
 Run = Callable[..., str]

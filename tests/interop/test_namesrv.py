@@ -19,8 +19,6 @@ from testbed.remotingclient import RemotingClient
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(300)
-
 VERSIONS = ("4.9.7", "5.3.3")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
 SOON = 30.0  # what a name server is told, or sees, at once; without that it takes 120
@@ -136,6 +134,7 @@ def test_mqadmins_name_server_commands(version: str, tmp_path: Path) -> None:
         assert group.namesrv is not None
         group.namesrv.start()
         group.master.start()
+        group.wait_registered(group.master_port)
         address = f"127.0.0.1:{group.namesrv_port}"
 
         with JavaClient(version, "Mqadmin", tmp_path) as program:

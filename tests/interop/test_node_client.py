@@ -15,8 +15,6 @@ from tests.support import nodeclient
 from tests.support.clusterclient import RoutedConsumer
 from tests.support.nodeclient import NodeClient
 
-pytestmark = pytest.mark.timeout(240)
-
 SECONDS = 60.0
 TOPIC, GROUP = "FromNode", "node-group"
 

@@ -19,8 +19,6 @@ from tests.support import javaclient
 from tests.support.clientprogram import ClientProgram
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(300)
-
 PROGRAM = Path(__file__).with_name("client_program.py")
 
 
@@ -36,6 +34,7 @@ def test_our_client_and_a_java_broker(tmp_path: Path, version: str) -> None:
         master = javarocketmq.broker("master", tmp_path, settings, version=version)
         master.start()
         try:
+            group.wait_registered(group.master_port)
             done = subprocess.run(
                 [sys.executable, str(PROGRAM), f"127.0.0.1:{group.namesrv_port}"],
                 capture_output=True,
@@ -67,6 +66,7 @@ def test_mqadmin_sees_our_consumer_and_has_it_consume(tmp_path: Path, version: s
         assert group.namesrv is not None
         group.namesrv.start()
         group.master.start()
+        group.wait_registered(group.master_port)
         servers = f"127.0.0.1:{group.namesrv_port}"
         ours = [sys.executable, "-m", "tests.support.ourclient", servers]
         root = f"PYTHONPATH={Path(__file__).parents[2]}"
@@ -119,6 +119,7 @@ def test_ours_and_java_share_an_orderly_group_and_its_locks(tmp_path: Path, vers
         assert group.namesrv is not None
         group.namesrv.start()
         group.master.start()
+        group.wait_registered(group.master_port)
         servers = f"127.0.0.1:{group.namesrv_port}"
         root = f"PYTHONPATH={Path(__file__).parents[2]}"
         ours = ["env", root, sys.executable, "-m", "tests.support.ourclient", servers]

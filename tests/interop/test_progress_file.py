@@ -10,8 +10,6 @@ from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.remotingclient import RemotingClient
 
-pytestmark = pytest.mark.timeout(240)
-
 QUERY, COMMIT = 14, 15
 # A group that every broker has: 5.x takes commits of no other.
 QUEUE = {"consumerGroup": "TOOLS_CONSUMER", "topic": "Progress", "queueId": "0"}

@@ -17,8 +17,6 @@ from testbed.remotingclient import SEND_MESSAGE_V2, RemotingClient, send_fields
 from tests.interop.conftest import needs
 from tests.support.producer import Producer
 
-pytestmark = pytest.mark.timeout(300)
-
 SOME = 1500  # of the producer's messages some 2.5 MB of log: more than two files
 DELAYED = 5
 END_TRANSACTION, PREPARED, COMMIT, ROLLBACK = 37, "4", "8", "12"

@@ -49,8 +49,6 @@ from tests.support.clustermessages import (
     wait_for_slave,
 )
 
-pytestmark = pytest.mark.timeout(480)
-
 UPDATE_AND_CREATE_TOPIC = 17
 END_TRANSACTION = 37
 PREPARED, COMMIT = 4, 8

@@ -17,8 +17,6 @@ from tests.interop.conftest import PAIRS, needs, pair_name
 from tests.support.linkproxy import LinkProxy
 from tests.support.producer import Producer, broken_promises
 
-pytestmark = pytest.mark.timeout(240)
-
 SOME = 1000  # acknowledged messages between two events: about half a second of load
 BESIDE_JAVA = pytest.mark.parametrize(
     "kinds", [pair for pair in PAIRS if JAVA in pair], indirect=True, ids=pair_name

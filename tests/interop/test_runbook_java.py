@@ -14,7 +14,6 @@ from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
 from tests.support.soak import times
 
 pytestmark = [
-    pytest.mark.timeout(400),
     pytest.mark.skipif(times(1) == 1, reason="40 s each: `make soak` does"),
 ]
 

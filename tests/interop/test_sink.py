@@ -20,8 +20,6 @@ from tests.support import javaclient
 from tests.support.clustermessages import PATIENCE, read_all, settings_of, wait_for_route
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 COUNT = 300
 TOPIC = "Rows"
 

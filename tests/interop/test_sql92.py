@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 
-import pytest
-
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA
 from tests.interop.conftest import needs
 from tests.support.golden import SQL92
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def test_the_table_of_outcomes_is_rocketmqs() -> None:

@@ -14,8 +14,6 @@ from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import all_stopped, wait_until
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def status(address: str) -> dict[str, Any]:
     words = [sys.executable, "-m", "hatwisted", "status", "-n", address, "--json"]

@@ -12,8 +12,6 @@ from testbed.storefiles import check_queues, expected_queues, first_difference, 
 from tests.interop.conftest import needs
 from tests.support.producer import Producer, broken_promises
 
-pytestmark = pytest.mark.timeout(300)
-
 SOME = 1000
 ORDERS = [(JAVA, OURS, JAVA), (OURS, JAVA, OURS)]
 

@@ -25,8 +25,6 @@ from tests.support import javaclient
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.javaclient import JavaClient
 
-pytestmark = pytest.mark.timeout(240)
-
 TOPIC = "Orders"
 SECONDS = 60.0
 

@@ -48,13 +48,17 @@ def bodies_of(first: int, count: int, size: int = 100) -> list[bytes]:
 
 
 def send_batches(client: RemotingClient, topic: str, queue_id: int, bodies: Iterable[bytes]) -> None:
-    """All of `bodies` into one queue of the master, in order, BATCH of them at a time."""
+    """All of `bodies` into one queue of the master, in order, BATCH of them at a time; returns when the queue has
+    them: it follows the log a moment later."""
     held = list(bodies)
     for at in range(0, len(held), BATCH):
         body = b"".join(
             encode_inner(each, b"KEYS\x01k%d" % number) for number, each in enumerate(held[at : at + BATCH])
         )
         client.call(SEND_BATCH_MESSAGE, send_fields(topic, queue_id, {}, batch=True), body).expect(*STORED)
+    wait_until(
+        lambda: client.runtime_info()["dispatchBehindBytes"] == "0", PATIENCE, "the queues have what was sent"
+    )
 
 
 def fill(group: BrokerGroup, topic: str, count: int, queues: int = 4, size: int = 100) -> list[Sent]:

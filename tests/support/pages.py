@@ -17,7 +17,7 @@ from typing import NamedTuple
 from testbed.processes import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-SECONDS = 120.0
+SECONDS = 300.0  # a limit for a hang: some blocks start Spark
 BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>[^\n]*) -->\n\n)?(?P<indent> *)```sh\n(?P<code>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,

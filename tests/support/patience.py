@@ -6,12 +6,17 @@ some seconds brokers don't answer either, and a test would see a message twice.
 
 from __future__ import annotations
 
-from hatwisted.client import Cluster
+from typing import TypeVar
+
+from hatwisted import aio, client
 
 STALL_SECONDS = 10.0  # added to each timeout
 
 
-def patient(cluster: Cluster, seconds: float = STALL_SECONDS) -> Cluster:
+AnyCluster = TypeVar("AnyCluster", client.Cluster, aio.Cluster)
+
+
+def patient(cluster: AnyCluster, seconds: float = STALL_SECONDS) -> AnyCluster:
     """The same cluster link, whose calls may take so much longer."""
     call = cluster.driver.call
     cluster.driver.call = lambda address, command, timeout: call(address, command, timeout + seconds)

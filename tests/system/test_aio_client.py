@@ -32,9 +32,10 @@ from hatwisted.aio import (
 from hatwisted.wire.codes import ResponseCode
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
+from tests.support.patience import patient
 
 SETTINGS = {**SMALL_STORE, "messageDelayLevel": "1s 1s 1s 1s 1s"}
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def tell(group: BrokerGroup) -> Callable[[Story], None]:
 
     async def whole(story: Story) -> None:
         async with asyncio.timeout(SECONDS), Cluster(f"127.0.0.1:{group.namesrv_port}") as cluster:
-            await story(cluster)
+            await story(patient(cluster))
 
     return lambda story: asyncio.run(whole(story))
 
@@ -138,8 +139,8 @@ def test_a_send_that_is_cancelled_leaves_nothing_behind(tell: Callable[[Story], 
         await first
         with pytest.raises(asyncio.CancelledError):
             await waits
-        await asyncio.wait_for(producer.ready(), 5)
-        await asyncio.wait_for(producer.settled(), 5)
+        await asyncio.wait_for(producer.ready(), SECONDS)
+        await asyncio.wait_for(producer.settled(), SECONDS)
         last = await producer.send(Message(topic="Cancelled", body=b"3"))
         assert last.status is SendStatus.OK
         # Queues follow the log a moment later.
@@ -348,7 +349,7 @@ def test_a_master_that_dies_is_survived_by_the_slave_for_reading(group: BrokerGr
         await send(cluster, "Survives", *[b"%d" % n for n in range(50)])
         async with reading(cluster, "Survives", auto_commit=False):
             pass  # the group's topic of retries is made by its first consumer
-        await asyncio.to_thread(wait_until, lambda: slave_knows(group, "Survives"), 30, "the slave has it")
+        await asyncio.to_thread(wait_until, lambda: slave_knows(group, "Survives"), 60, "the slave has it")
         async with reading(cluster, "Survives", prefetch_messages=1) as consumer:
             found = [each.body for each in await take(consumer, 5)]
             group.master.kill()

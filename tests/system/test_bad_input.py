@@ -22,8 +22,6 @@ from testbed.brokergroup import BrokerGroup, log_end_of
 from testbed.processes import wait_until
 from testbed.remotingclient import RemotingClient, encode_frame, send_fields
 
-pytestmark = pytest.mark.timeout(180)
-
 CLOSE_SECONDS = 30.0  # to close a connection after nonsense; a refused slave is told so 5 s later
 MEMORY_GROWTH = 24 << 20  # bytes of RssAnon that an attack may cost
 STRANGERS_LIMIT = 18.0  # seconds; after 20 the master closes any connection that hasn't reported

@@ -13,6 +13,9 @@ from hatwisted.clientcore.sending import SendStatus
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 
+PATIENCE = 30.0
+"""Seconds that a broker on a busy machine gets for its answer."""
+
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
@@ -30,7 +33,7 @@ def cluster(group: BrokerGroup) -> Iterator[Cluster]:
 
 
 def test_send_one_a_batch_and_many_at_once(cluster: Cluster) -> None:
-    producer = cluster.producer()
+    producer = cluster.producer(timeout=PATIENCE)  # a send that is repeated would be stored twice
     assert producer.send(Message(topic="Script", body=b"one")).status is SendStatus.OK
     together = producer.send_batch([Message(topic="Script", body=b"%d" % n) for n in range(10)])
     assert [each.queue_offset - together[0].queue_offset for each in together] == list(range(10))
@@ -48,7 +51,7 @@ def _stored(cluster: Cluster, topic: str) -> int:
 
 
 def test_waiting_messages_share_requests(cluster: Cluster) -> None:
-    producer = cluster.producer(coalesce=True)
+    producer = cluster.producer(coalesce=True, timeout=PATIENCE)
     results = list(producer.send_all(Message(topic="Shared", body=b"%d" % n) for n in range(500)))
     assert [each.status for each in results] == [SendStatus.OK] * 500
     assert len({(each.queue, each.queue_offset) for each in results}) == 500
@@ -85,4 +88,5 @@ def test_a_master_that_dies_fails_a_send_and_one_that_is_back_takes_the_next(
         producer.send(Message(topic="Dies", body=b"nobody"))
     group.master.start()
     group.wait_linked()
+    group.wait_registered(group.master_port)
     assert producer.send(Message(topic="Dies", body=b"after")).status is SendStatus.OK

@@ -22,13 +22,16 @@ from testbed.processes import (
     broker_answers,
     free_port,
     namesrv_answers,
+    wait_until,
 )
+from tests.support.clusterclient import route_of
 from tests.support.pages import put_in, run_block, to_run
 from tests.support.soak import times
 from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
 OUTSIDE = {"PYTHONPATH": ""}
+SECONDS = 60.0
 MOST_MEGABYTES = 200
 """Of an environment with the server alone."""
 NEW_ENVIRONMENT = 30
@@ -166,6 +169,7 @@ def test_a_name_server_and_a_master_with_an_installed_sample(python: Path, tmp_p
     with all_stopped(namesrv, master):
         namesrv.start()
         master.start()
+        wait_until(lambda: route_of(namesrv.port, "TBW102"), SECONDS, "the master is registered")
         shown = run(
             python, str(python.with_name("hatwisted")), "cluster", "list", "-n", f"127.0.0.1:{namesrv.port}"
         )
@@ -238,7 +242,6 @@ def test_a_server_s_install_stays_small() -> None:
 
 
 @pytest.mark.skipif(times(1) == 1, reason="asks a package index: `make soak` does")
-@pytest.mark.timeout(600)
 def test_it_installs_into_an_empty_environment(
     folder: Path, archives: dict[str, bytes], tmp_path: Path
 ) -> None:

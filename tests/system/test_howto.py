@@ -19,8 +19,6 @@ from testbed.processes import free_port, wait_until
 from tests.support.pages import DOCS, blocks, put_in, run_block, to_run
 from tests.support.quickspark import quick_start
 
-pytestmark = pytest.mark.timeout(400)
-
 PAGES = sorted((DOCS / "howto").glob("*.md"), key=lambda path: path.stem)
 READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
 PATIENCE = 90.0

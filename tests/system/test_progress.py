@@ -5,14 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 from testbed.remotingclient import RemotingClient
 from tests.support.clusterclient import route_of
-
-pytestmark = pytest.mark.timeout(240)
 
 QUERY, COMMIT, ALL_TOPICS = 14, 15, 21
 QUEUE = {"consumerGroup": "g", "topic": "Progress", "queueId": "0"}

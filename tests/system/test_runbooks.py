@@ -22,8 +22,6 @@ from tests.support.pages import run_block
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
 from tests.support.soak import times
 
-pytestmark = pytest.mark.timeout(300)
-
 SECONDS = 60.0
 DISK_BYTES = 96 << 20
 SERVICE_NOT_AVAILABLE = 14
@@ -52,6 +50,7 @@ def test_the_slave_takes_its_dead_master_s_place(tmp_path: Path, stack: ExitStac
     assert group.namesrv is not None
     group.namesrv.start()
     group.master.start()
+    group.wait_registered(group.master_port)
     page = Runbook("dead-master", tmp_path, group.namesrv_port, replaced)
     stack.callback(page.end)
     attach = f"hatwisted attach 127.0.0.1:9876 broker-a --dir copy --port {free_port(BROKER_PORTS)}"
@@ -95,6 +94,7 @@ def test_a_full_disk_is_found_and_puts_are_taken_again(tmp_path: Path, stack: Ex
     assert group.namesrv is not None
     group.namesrv.start()
     group.master.start()
+    group.wait_registered(group.master_port)
     with Traffic(group.namesrv_port) as traffic:
         some_stored(traffic)
     ballast = disk / "heap.hprof"

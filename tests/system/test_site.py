@@ -20,7 +20,6 @@ pytestmark = [
         BINARY is None, reason="needs a Chromium (Debian: apt install chromium) to show the site"
     ),
     pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="needs the extra docs"),
-    pytest.mark.timeout(300),
 ]
 BUILT = REPOSITORY / "build" / "docs"
 SOURCES = ("docs/**/*", "hatwisted/**/*.py", "tools/*.py", "*.md")

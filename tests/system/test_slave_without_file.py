@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import SMALL_STORE, BrokerGroup, log_end_of
 from testbed.processes import (
     BROKER_PORTS,
@@ -18,8 +16,6 @@ from testbed.processes import (
     wait_until,
 )
 from testbed.remotingclient import RemotingClient
-
-pytestmark = pytest.mark.timeout(240)
 
 LINKED = 60.0  # seconds
 

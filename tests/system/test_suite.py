@@ -65,6 +65,19 @@ class Then(TestCase):
     def test_that_comes_last(self):
         return deferLater(reactor, 0.01)
 """
+PORTS = """
+from testbed import processes
+
+processes.PORT_RANGE = (20000, 20010)
+processes._bindable = lambda port: True  # others' servers may be there
+try:
+    while True:
+        print(processes.free_port(), end=" ")
+except OSError:
+    print(flush=True)
+input()
+"""
+"""Takes all ports of a small range, and keeps them until it is ended."""
 PASSING = "def test_it():\n    assert True\n"
 
 
@@ -149,3 +162,27 @@ def test_trial_runs_the_testcases_and_names_what_needs_pytest(tmp_path: Path) ->
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"PASSED \(skips=\d+, successes=\d+\)", done.stdout), done.stdout
     assert re.search(r"\d+ tests of tests.interop.test_mqadmin run by pytest alone", done.stdout), done.stdout
+
+
+def test_a_port_is_one_process_s_alone_until_that_ends(tmp_path: Path) -> None:
+    def taken() -> tuple[subprocess.Popen[str], set[str]]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PORTS],
+            env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, set(process.stdout.readline().split())
+
+    first, ports = taken()
+    second, others = taken()
+    for process in (first, second):
+        process.communicate("\n")
+    third, again = taken()
+    third.communicate("\n")
+    assert (first.returncode, second.returncode, third.returncode) == (0, 0, 0)
+    assert 5 <= len(ports) <= 10  # chance may leave some out in its 200 tries, though hardly
+    assert not ports & others
+    assert ports & again

@@ -13,8 +13,6 @@ from hatwisted.cli.cluster.slaveplan import unit_text
 from testbed.processes import REPOSITORY
 from tests.support.systemdrig import CHECKOUT, ENVIRONMENT, INSTALLED, run_story, why_not
 
-pytestmark = pytest.mark.timeout(300)
-
 UNITS = REPOSITORY / "conf" / "systemd"
 PAGE = REPOSITORY / "docs" / "systemd.md"
 NAMES = ("hatwisted-namesrv.service", "hatwisted-master@.service", "hatwisted-slave@.service")

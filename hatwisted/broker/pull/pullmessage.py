@@ -66,6 +66,9 @@ CountGet = Callable[[str, str, int, int], None]
 """(group, topic, messages, bytes): called with what a group got of a topic, once for each answer."""
 
 
+APART = "this slave was a master, and its log hasn't been found to be the present master's yet: pull from that one"
+
+
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     """RocketMQ's keys as they stand in the configuration. slow_distance: bytes behind the log's end from
     which
@@ -185,6 +188,8 @@ class PullProcessor:
         """The filter, or the first reason to refuse."""
         if not self._options().broker_permission & PERM_READ:
             return Refusal(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden")
+        if self._options().role.apart:
+            return Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, APART)
         name = header.consumer_group
         if group is None:
             return Refusal(

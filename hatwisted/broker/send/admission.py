@@ -11,7 +11,7 @@ TRAN_MSG is a half as well, where RocketMQ stores it in its own topic for nobody
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from hatwisted.broker.consumer.consumerprocessors import ConsumerTables
 from hatwisted.broker.delay.delayrouting import route_delayed
@@ -199,14 +199,14 @@ class Admission:
         if _is_half(header, properties, delayed):
             park(properties, topic, queue_id, header.producer_group)
             self._topics.ensure(layout.HALF_TOPIC, HALF_QUEUE + 1)
-            return layout.HALF_TOPIC, HALF_QUEUE, encode_properties(properties), wait
+            return layout.HALF_TOPIC, HALF_QUEUE, _encoded(properties), wait
         if topic is not header.topic:  # dead letters aren't delayed
             properties[layout.PROPERTY_DELAY] = "0"
-            return topic, queue_id, encode_properties(properties), wait
+            return topic, queue_id, _encoded(properties), wait
         topic, queue_id = route_delayed(properties, topic, queue_id, self._store.delay_levels)
         if topic is header.topic:
             return topic, queue_id, *self._properties.stored(header.properties)
-        return topic, queue_id, encode_properties(properties), wait
+        return topic, queue_id, _encoded(properties), wait
 
 
 def _is_half(header: SendHeader, properties: dict[str, str], delayed: bool) -> bool:
@@ -218,6 +218,13 @@ def _is_half(header: SendHeader, properties: dict[str, str], delayed: bool) -> b
     if not said and state == layout.SYS_TRANSACTION_NONE:
         return False
     return not (delayed and header.reconsume_times > 0)
+
+
+def _encoded(properties: Mapping[str, str]) -> bytes:
+    try:
+        return encode_properties(properties)
+    except ValueError as error:  # a half's producer group becomes one of them
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 
 
 def _header_of(request: RemotingCommand) -> SendHeader:

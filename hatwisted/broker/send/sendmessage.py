@@ -91,6 +91,10 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, str(bad)))
             except CorruptBatch as bad:
                 connection.reply(request, response(request, ResponseCode.MESSAGE_ILLEGAL, str(bad)))
+            except Exception as error:  # the others' are to be stored all the same, and answered once
+                self._log.failure("a send of {peer} failed", peer=connection.peer)
+                remark = f"{type(error).__name__}: {error}"
+                connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, remark))
         if puts:
             self._store.append(puts)
             if self._acks.may_hold:

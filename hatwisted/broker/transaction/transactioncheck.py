@@ -12,7 +12,8 @@ halves would stop everything else here; a round runs in slices. A half that can'
 and is met by the next, where RocketMQ gives up those above the limit. A round goes as far as the queue did when
 it began. RocketMQ's ends at a half stored after that: one stored by a clock that was ahead ends all rounds until
 then. And RocketMQ gives up a half by its age: one leap of a clock, or some days without a broker, give up all
-that is undecided. Here only the rounds count in which it was asked about.
+that is undecided. Here its rounds count, and a round waits a while for a producer that has yet to read what it was
+asked: one may have more transactions than a connection's buffers hold, and each is to have its turn.
 
 Only masters do this (B97 holds for halves too).
 """
@@ -71,6 +72,12 @@ SLICE = 32
 MAX_KNOWN_OPS = 1_000_000
 """Decisions kept in memory (about 100 bytes each) until the walk meets their halves. Beyond it halves may be
 asked about that are decided: their producers answer again."""
+
+PATIENCE = 5.0
+"""Most seconds that a round waits for producers that don't read."""
+
+READ_PAUSE = 0.05
+"""Seconds between two looks at those."""
 
 _ONEWAY = 2
 
@@ -133,6 +140,8 @@ class TransactionCheck:
         self._immune: set[int] = set()
         """First offsets of halves parked again without a question: an op may still name these."""
         self._turn = 0
+        self._patience = PATIENCE
+        """What is left of it in this round."""
         self._loop = PeriodicCall(clock, "checking undecided transactions", self._round)
 
     def start(self) -> None:
@@ -162,6 +171,7 @@ class TransactionCheck:
 
     @inlineCallbacks
     def _walk(self) -> Generator[Deferred[Any], Any, None]:
+        self._patience = PATIENCE
         at = self._begin(HALF_TOPIC)
         end = self._store.queue_end(HALF_TOPIC, HALF_QUEUE)
         yield self._read_ops(at)
@@ -249,7 +259,7 @@ class TransactionCheck:
             return succeed(False)
         self._immune.discard(number(properties.get(PROPERTY_FIRST_OFFSET, "")))
         properties[PROPERTY_CHECK_TIMES] = str(times)
-        return self._put(parked_again(half, properties)).addCallback(self._ask, half, properties)
+        return self._check(half, properties)
 
     def _give_up(self, half: Record, times: int) -> Deferred[bool]:
         self._topics.ensure(MAX_CHECKS_TOPIC, HALF_QUEUE + 1)
@@ -266,6 +276,21 @@ class TransactionCheck:
         return self._puts.put(message)
 
     # -- the question ----------------------------------------------------------------------------------------
+
+    @inlineCallbacks
+    def _check(self, half: Record, properties: dict[str, str]) -> Generator[Deferred[Any], Any, bool]:
+        yield self._heard(properties.get(PROPERTY_PRODUCER_GROUP, ""))
+        put = yield self._put(parked_again(half, properties))
+        return self._ask(put, half, properties)
+
+    @inlineCallbacks
+    def _heard(self, group: str) -> Generator[Deferred[Any], Any, None]:
+        """Wait until one of a group's producers reads, if there are any, and if this round's patience lasts."""
+        while self._patience > 0 and self._loop.running and self._members(group):
+            if any(not member.paused for member in self._members(group)):
+                return
+            self._patience -= READ_PAUSE
+            yield deferLater(self._clock, READ_PAUSE)
 
     def _ask(self, put: Put, half: Record, properties: dict[str, str]) -> bool:
         if put.status not in STORED:
@@ -293,15 +318,15 @@ class TransactionCheck:
 
     def _producer(self, group: str) -> RemotingConnection | None:
         """One of the group's, in turn; of those that read: questions have a whole message with them."""
-        members = [
-            member
-            for member in self._clients.producers.get(group, ())
-            if isinstance(member, RemotingConnection) and not member.paused
-        ]
+        members = [member for member in self._members(group) if not member.paused]
         if not members:
             return None
         self._turn += 1
         return members[self._turn % len(members)]
+
+    def _members(self, group: str) -> list[RemotingConnection]:
+        producers = self._clients.producers.get(group, ())
+        return [member for member in producers if isinstance(member, RemotingConnection)]
 
 
 def _question(shown: Record, properties: dict[str, str]) -> RemotingCommand:

@@ -104,16 +104,9 @@ def import_lines(result: Any) -> Iterator[str]:
 
 def _listed(title: str, found: Any) -> Iterator[str]:
     for each in found[:SHOWN]:
-        yield f"  {title}: {_line(each)}"
+        yield f"  {title}: {each}"
     if len(found) > SHOWN:
         yield f"  and {len(found) - SHOWN:,} more"
-
-
-def _line(found: Any) -> str:
-    """A finding as text: its own, or its fields."""
-    if "__str__" in type(found).__dict__:
-        return str(found)
-    return ", ".join(f"{name}={getattr(found, name)}" for name in found.__dataclass_fields__)
 
 
 def _plural(count: int, noun: str, plural: str | None = None) -> str:

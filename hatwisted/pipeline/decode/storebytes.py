@@ -1,7 +1,8 @@
 """The bytes of files in folders, local or anywhere fsspec can reach; nothing here knows what they mean.
 
 A path with a scheme (`s3://bucket/store`) goes through fsspec, which is imported only then; any other through the
-operating system, whose `preadv` fills an existing buffer.
+operating system, whose `preadv` fills an existing buffer. Addresses and accounts come from where each store's own
+tools look: for S3 `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, the machine's role and so on.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
 
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
+
+ARROW_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+"""Of object stores that pyarrow reaches by itself."""
 
 
 class LogBytes(Protocol):
@@ -141,7 +146,8 @@ def _list_remote(path: str) -> list[Entry] | None:
 
 
 def remote_filesystem(path: str) -> tuple[Any, str]:
-    """fsspec's file system for a path with a scheme, and the path as that one calls it."""
+    """fsspec's file system for a path with a scheme, and the path as that one calls it. Where fsspec lacks the
+    package for it (s3fs, gcsfs, adlfs), pyarrow's own is taken."""
     try:
         import fsspec
     except ImportError:
@@ -150,5 +156,26 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
         files, inner = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:
         # A scheme that needs another package, or an unknown one.
+        if path.partition("://")[0] in ARROW_SCHEMES:
+            from fsspec.implementations.arrow import ArrowFSWrapper
+
+            found, inner = arrow_filesystem(path)
+            return ArrowFSWrapper(found), inner
         raise PipelineError(f"{path}: {error}") from None
+    return files, inner
+
+
+@lru_cache(maxsize=8)
+def arrow_filesystem(path: str) -> tuple[Any, str]:
+    """pyarrow's file system for a path with one of ARROW_SCHEMES, and the path as that one calls it. It's kept:
+    each has connections and threads of its own."""
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem
+
+    try:
+        files, inner = FileSystem.from_uri(
+            f"s3{path.removeprefix('s3a')}" if path.startswith("s3a:") else path
+        )
+    except (ArrowException, OSError, ValueError) as error:
+        raise PipelineError(f"{path}: {' '.join(str(error).split())}") from error
     return files, inner

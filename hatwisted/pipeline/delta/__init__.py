@@ -1,7 +1,8 @@
 """Delta tables without Spark: Parquet files by partition, and commits that happen once.
 
-Read `deltatable` and `nestedtypes` (the schema: made, widened, refused), `names`, `datafiles` and `landedfiles`
-(files as they are written), `deadletters` (rows that don't fit their topic's schema, in a table beside),
+Read `deltatable` and `nestedtypes` (the schema: made, widened, refused), `tablefolder`, `names`, `datafiles` and
+`landedfiles` (files as they are written, to folders and object stores), `deadletters` (rows that don't fit their
+topic's schema, in a table beside),
 `commits` (a batch takes effect once, and an earlier run can't commit late), `tails` and `landedrows` (what a
 table has), `orphans` and `compaction` (tidying up).
 

@@ -5,18 +5,15 @@ wait until there are `FLUSH_BYTES` of them all; then each partition gets a row g
 stays flat however many topics there are, and rows of a topic keep their order in the log. Writing a partition as
 soon as its own slices suffice was rejected: a topic with a row in every batch would pin every batch.
 
-A file gets its name when it is whole and on the disk; until then it is hidden. It becomes part of the table only
-by a commit.
+A file appears when it is whole (tablefolder.py). It becomes part of the table only by a commit.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hatwisted.pipeline.delta.names import UNFINISHED, new_file_name, partition_folder
+from hatwisted.pipeline.delta.names import new_file_name, partition_folder
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 FLUSH_BYTES: Final = 64 << 20
 """Arrow bytes a task holds before it writes row groups; its process then had 270 to 420 MB with 3 GiB of log."""
@@ -70,7 +68,7 @@ class DataFiles:
     def __init__(
         self, root: str, schema: pa.Schema, partition_by: Sequence[str], *, writer: str, epoch: int
     ) -> None:
-        self._root = Path(root)
+        self._folder = TableFolder(root)
         self._schema = schema
         self._partition_by = tuple(partition_by)
         self._writer = writer
@@ -97,7 +95,7 @@ class DataFiles:
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""
         for path in self.drop():
-            (self._root / path).unlink(missing_ok=True)
+            self._folder.delete(path)
 
     def drop(self) -> list[str]:
         """Remove what isn't finished; the paths of what is, which a commit may mention."""
@@ -125,7 +123,7 @@ class DataFiles:
         partition = dict(zip(self._partition_by, values, strict=True))
         path = f"{partition_folder(partition)}/{new_file_name(self._writer, self._epoch)}"
         fields = [item for item in self._schema if item.name not in partition]
-        return _OpenFile(self._root, path, partition, pa.schema(fields))
+        return _OpenFile(self._folder, path, partition, pa.schema(fields))
 
     def _finish(self, values: tuple[str | None, ...]) -> None:
         self._finished.append(self._open[values].finish())
@@ -134,9 +132,9 @@ class DataFiles:
 
 @dataclass
 class _OpenFile:
-    """One Parquet file under its hidden name."""
+    """One Parquet file that isn't finished."""
 
-    root: Path
+    folder: TableFolder
     path: str
     partition: Mapping[str, str | None]
     schema: pa.Schema
@@ -145,12 +143,10 @@ class _OpenFile:
     _ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._final = self.root / self.path
-        self._hidden = self._final.with_name(UNFINISHED + self._final.name)
-        self._final.parent.mkdir(parents=True, exist_ok=True)
+        self._new = self.folder.new_file(self.path)
         names = set(self.schema.names)
         self._writer = pq.ParquetWriter(
-            self._hidden,
+            self._new.sink,
             self.schema,
             compression="zstd",
             compression_level=COMPRESSION_LEVEL,
@@ -176,18 +172,12 @@ class _OpenFile:
 
     def finish(self) -> DataFile:
         self._writer.close()
-        with self._hidden.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(self._hidden, self._final)
-        found = self._final.stat()
-        modified = found.st_mtime_ns // 1_000_000
-        return DataFile(
-            self.path, self.partition, self.rows, found.st_size, modified, self.log_bytes, self._stats()
-        )
+        size, modified = self._new.finish()
+        return DataFile(self.path, self.partition, self.rows, size, modified, self.log_bytes, self._stats())
 
     def abandon(self) -> None:
         self._writer.close()
-        self._hidden.unlink(missing_ok=True)
+        self._new.abandon()
 
     def _stats(self) -> str:
         """Delta's per-file statistics, by which readers leave files out; `nullCount` only where it's known."""

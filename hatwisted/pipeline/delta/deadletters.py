@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from hatwisted.pipeline.delta.commits import DEAD_LETTERS, NOTE, SETTLED, commit
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.landedrows import landed_schema
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.schemas.typedcolumns import WHY
 
 SUFFIX: Final = "__dlq"
@@ -68,7 +68,8 @@ def settle(path: str) -> int | None:
     for note in reversed(list(_unsettled(path))):
         files = [DataFile(**file) for file in note[DEAD_LETTERS]["files"]]
         application, number = str(note["application"]), int(note["batch"])
-        if not all(Path(beside, file.path).exists() for file in files):
+        there = set(TableFolder(beside).data_files())
+        if not all(file.path in there for file in files):
             if _is_missing(beside, application, number):
                 _log.warning("%s: the dead letters of batch %d of %s are gone", beside, number, application)
             continue

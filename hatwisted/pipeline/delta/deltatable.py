@@ -9,7 +9,6 @@ a row is read: a cast could change data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.nestedtypes import grown
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.errors import WrongSchema
 
 ATTEMPTS: Final = 10
@@ -33,19 +33,11 @@ def open_table(path: str) -> DeltaTable:
 
 
 def is_table(path: str) -> bool:
-    """Is there a Delta table in the folder?"""
-    return DeltaTable.is_deltatable(path)
-
-
-def local_folder(path: str) -> str:
-    """`path` as a folder of this machine, which may be a mounted one; WrongTable for what isn't."""
-    if path.startswith("file:"):
-        path = path.removeprefix("file://").removeprefix("file:")
-    if "://" in path:
-        raise WrongTable(
-            f"{path}: tables can only be written to local or mounted folders; mount it and give the folder"
-        )
-    return str(Path(path).absolute())
+    """Is there a Delta table in the folder? Raises WrongTable if the object store doesn't answer."""
+    try:
+        return DeltaTable.is_deltatable(path)
+    except (DeltaError, OSError) as error:
+        raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
 
 
 def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
@@ -77,23 +69,15 @@ def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> 
 
 
 def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-    folder = Path(path)
     if is_table(path):
         return
-    if folder.exists() and (
-        not folder.is_dir() or any(not _is_aside(entry.name) for entry in folder.iterdir())
-    ):
+    if TableFolder(path).has_others():
         raise WrongTable(f"{path}: exists and isn't a Delta table; give a new or an empty folder")
     try:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
     except DeltaError as error:
         if not DeltaTable.is_deltatable(path):  # else another run has just created it
             raise WrongTable(f"{path}: the table can't be created: {one_line(error)}") from error
-
-
-def _is_aside(name: str) -> bool:
-    """Is it a name that Delta ignores: the landing's own state, or a log folder that another run just made?"""
-    return name.startswith(("_", "."))
 
 
 def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> None:

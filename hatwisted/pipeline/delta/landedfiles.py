@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -153,10 +152,11 @@ class LandedFiles:
         self._typed = TypedColumns(shape.schemas, shape.rows)
         self._counts = Counter[str]()
         self._files = DataFiles(shape.path, shape.rows, shape.partition_by, writer=writer, epoch=epoch)
-        self._beside = dead_letter_table(shape.path)
         self._dead: DataFiles | None = None
         if shape.dead is not None:
-            self._dead = DataFiles(self._beside, shape.dead, PARTITION_BY, writer=writer, epoch=epoch)
+            self._dead = DataFiles(
+                dead_letter_table(shape.path), shape.dead, PARTITION_BY, writer=writer, epoch=epoch
+            )
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Rows with their date and, if topics have schemas, with the columns for decoding."""
@@ -174,10 +174,9 @@ class LandedFiles:
 
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""
-        files, dead = self.drop()
-        for folder, paths in ((self._shape.path, files), (self._beside, dead)):
-            for path in paths:
-                Path(folder, path).unlink(missing_ok=True)
+        self._files.abandon()
+        if self._dead is not None:
+            self._dead.abandon()
 
     def drop(self) -> tuple[list[str], list[str]]:
         """Remove what isn't finished; the paths of what is in either table, which a commit may mention."""

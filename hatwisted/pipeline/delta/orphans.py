@@ -14,28 +14,20 @@ removes what readers of older versions still read.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.names import written_by
-
-LOG_FOLDER: Final = "_delta_log"
-READ_BYTES: Final = 1 << 20
-"""Of a commit file at a time; one commit may name thousands of files."""
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 
 def remove_orphans(path: str, held: Claim) -> list[str]:
     """Remove the files that earlier runs of this writer left without a commit; their paths within the table."""
-    suspects = {name: found for found, name in _files(path) if _is_dead(name, held)}
-    if not suspects:
-        return []
-    return remove_unmentioned(path, [str(found.relative_to(path)) for found in suspects.values()])
+    suspects = [found for found in TableFolder(path).data_files() if _is_dead(found, held)]
+    return remove_unmentioned(path, suspects) if suspects else []
 
 
 def remove_unmentioned(path: str, files: Iterable[str], beside: str | None = None) -> list[str]:
@@ -50,22 +42,13 @@ def remove_unmentioned(path: str, files: Iterable[str], beside: str | None = Non
     for name in _active_names(path) | _mentioned(path, set(names)) | elsewhere:
         names.pop(name, None)
     for found in names.values():
-        Path(path, found).unlink(missing_ok=True)
+        TableFolder(path).delete(found)
     return sorted(names.values())
 
 
-def _is_dead(name: str, held: Claim) -> bool:
-    writer = written_by(name)
+def _is_dead(path: str, held: Claim) -> bool:
+    writer = written_by(path.rpartition("/")[2])
     return writer is not None and writer[0] == held.writer.digest and writer[1] < held.epoch
-
-
-def _files(path: str) -> Iterator[tuple[Path, str]]:
-    """Every file below the table's partition folders."""
-    for folder, below, names in os.walk(path):
-        if folder == path:
-            below[:] = [name for name in below if not name.startswith(("_", "."))]
-        for name in names:
-            yield Path(folder, name), name
 
 
 def _active_names(path: str) -> set[str]:
@@ -77,7 +60,7 @@ def _active_names(path: str) -> set[str]:
 def _mentioned(path: str, names: set[str]) -> set[str]:
     """Those of `names` that a commit in the log adds or removes."""
     found = set()
-    for commit in Path(path, LOG_FOLDER).glob("*.json"):
-        for line in commit.read_text().splitlines():
+    for commit in TableFolder(path).commits():
+        for line in commit.splitlines():
             found |= {name for name in names if name in line}
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 COLUMNS: Final = ("broker", "physical_offset", "size", "store_timestamp", "body_crc")
 
@@ -104,17 +104,19 @@ def _tail(path: str, files: Iterable[_Bounds], broker: str) -> Tail | None:
         if best is not None and file.last <= best.physical_offset:
             break
         if file.may_hold(broker):
-            found = _tail_of_file(Path(path, file.path), broker)
+            found = _tail_of_file(TableFolder(path), file.path, broker)
             if found and (best is None or found.physical_offset > best.physical_offset):
                 best = found
     return best
 
 
-def _tail_of_file(file: Path, broker: str) -> Tail | None:
-    there = set(pq.read_schema(file).names)
-    if not {"broker", "physical_offset", "size"} <= there:
-        return None
-    rows = plain_rows(pq.ParquetFile(file).read(columns=[name for name in COLUMNS if name in there]))
+def _tail_of_file(folder: TableFolder, path: str, broker: str) -> Tail | None:
+    with folder.open(path) as opened:
+        file = pq.ParquetFile(opened)
+        there = set(file.schema_arrow.names)
+        if not {"broker", "physical_offset", "size"} <= there:
+            return None
+        rows = plain_rows(file.read(columns=[name for name in COLUMNS if name in there]))
     rows = rows.filter(pc.equal(rows.column("broker"), broker))
     if not rows.num_rows:
         return None

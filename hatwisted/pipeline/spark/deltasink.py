@@ -35,10 +35,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.delta.commits import Claim
-from hatwisted.pipeline.delta.deltatable import local_folder
 from hatwisted.pipeline.delta.landedfiles import LandedFiles, Shape, WrittenFiles, commit_landed, typed_schema
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema, decode_schemas
 from hatwisted.pipeline.spark.planstream import planned_rows
@@ -74,7 +74,7 @@ class SinkOptions:
             raise BadOption(f"{FORMAT}: option path is missing; give the folder of the table")
         plans = options.choice("rows", ("rows", "plans"), "rows") == "plans"
         return cls(
-            path=local_folder(path),
+            path=table_path(path),
             application=options.text("txnAppId"),
             number=options.integer("txnVersion"),
             partition_by=options.items("partitionBy") or PARTITION_BY,

@@ -6,6 +6,9 @@ start may be one with less: after a power failure or a crash of the system, of a
 that another program has had. So the file says as what the run served, in which boot of the system, and after an
 orderly stop where the log ended.
 
+And it says whether a slave's log may have messages of its own, since it was a master's and hasn't been found to be
+the present master's yet.
+
 What it can't show is a folder that was put back from a copy made while nothing ran.
 """
 
@@ -44,6 +47,8 @@ class LastRun:
         self._boot = boot
         self._complete = False
         self._master = False
+        self.own = False
+        """May the log of this slave have messages that its master's lacks?"""
 
     @property
     def same_boot(self) -> bool:
@@ -64,12 +69,15 @@ class LastRun:
         to be called before anything is appended."""
         complete, self._complete = self._complete and master, False
         self._master = master
-        self._write({"master": master, "boot": self._boot})
+        last = self._read()
+        self.own = not master and last.get("own", last.get("master")) is True
+        self._write({"master": master, "boot": self._boot, "own": master or self.own})
         return complete
 
     def stop(self, end: int) -> None:
         """An orderly stop; the log ends at `end` and gets no more. Blocks."""
-        self._write({"master": self._master, "boot": self._boot, "end": end})
+        own = self._master or self.own
+        self._write({"master": self._master, "boot": self._boot, "own": own, "end": end})
 
     def _read(self) -> dict[str, Any]:
         try:

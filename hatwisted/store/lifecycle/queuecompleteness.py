@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hatwisted.logcodec.queueentry import ENTRY
+from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -35,6 +36,19 @@ BLOCK: Final = 1 << 16
 
 PIECE: Final = 1 << 12
 """Entries added up at once: columns of 32 KB, which stay in the cache; whole blocks take twice the time."""
+
+
+def checked_end(files: FileQueue, named: int, end: int) -> int:
+    """Up to where queues have to be complete: to what they name, the rest is dispatched anyway; to the log's end
+    if no record begins there, as the newest entry has gone bad then.
+
+    - files: the log
+    - named: end of the newest record that is named
+    - end: the log's end
+    """
+    if named < end and begins_record(files.read(named, layout.FIXED_SIZE), named):
+        return named
+    return end
 
 
 def first_incomplete_file(

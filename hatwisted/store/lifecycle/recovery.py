@@ -43,7 +43,7 @@ from hatwisted.store.errors import DamagedEnd, NoRecord
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.damage import damaged, damaged_before, is_whole
-from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
+from hatwisted.store.lifecycle.queuecompleteness import checked_end, first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.tailcut import TailCut
 from hatwisted.store.lifecycle.unsyncedpages import UnsyncedPages
@@ -342,7 +342,9 @@ class _Recovery:
         """Offset from which on queues or index may lack something."""
         report, begin = self.report, self._files.min_offset
         needed = [report.start if report.unclean else max(self._queues.max_physical, begin)]
-        uncovered = first_incomplete_file(self._files, self._queues, min(report.end, needed[0]))
+        named = min(report.end, needed[0])
+        end = named if report.unclean else checked_end(self._files, named, report.end)
+        uncovered = first_incomplete_file(self._files, self._queues, end)
         if uncovered is not None:
             _log.warn("queues lack records from log file {start} on; rebuilding them", start=uncovered)
             # An entry that isn't one is no end yet: what follows it is taken for complete, and it for known.

@@ -174,9 +174,23 @@ class CommitLog:
 
     def append(self, puts: Sequence[Put]) -> None:
         """Store all of `puts`, in order, and set their offsets; a put that can't be stored gets its status and
-        reason instead, without harm to the others. A stored one keeps status None: it's appended, no more."""
-        run, begun = self._new_run(), self._clock.seconds()
+        reason instead, without harm to the others. A stored one keeps status None: it's appended, no more.
+        Doesn't raise: some may be stored by then, and whoever asks for the others waits for an answer."""
+        begun = self._clock.seconds()
         timestamp = max(int(begun * 1000), self.last_store_timestamp, self._least_timestamp)
+        try:
+            self._append(puts, timestamp)
+        except Exception as error:
+            end = self.max_offset
+            self._log.failure("appending {count} puts at offset {end} failed", count=len(puts), end=end)
+            lost = [put for put in puts if put.status is None and not 0 <= put.offset < end]
+            self._unwind(lost, PutStatus.UNKNOWN_ERROR, f"append at offset {end} failed: {error}")
+        self.last_store_timestamp = timestamp
+        self.append_times.add(self._clock.seconds() - begun, len(puts))
+        self._announce()
+
+    def _append(self, puts: Sequence[Put], timestamp: int) -> None:
+        run = self._new_run()
         encode, queue_offsets = self._encoder.encode_run, self.queue_offsets
         easy_size = self.limits.easy_size if self.stopped_reason is None else -1
         index = 0
@@ -194,9 +208,6 @@ class CommitLog:
                     continue
             encode((put,), 0, run, timestamp, queue_offsets, UNLIMITED)
         self._write_run(run)
-        self.last_store_timestamp = timestamp
-        self.append_times.add(self._clock.seconds() - begun, len(puts))
-        self._announce()
 
     def _admit(self, put: Put, size: int, topic_size: int) -> bool:
         if self.stopped_reason is not None:
@@ -224,7 +235,7 @@ class CommitLog:
                 self._write_failed(run.start + len(blob))
             reason = f"commit log write at offset {run.start} failed: {error}"
             self._log_failure(reason, error)
-            self._unwind(run, status, reason)
+            self._unwind(run.puts, status, reason)
             return reason
         self.max_offset = run.start + len(blob)
         for listener in self._listeners:
@@ -259,9 +270,10 @@ class CommitLog:
         if isinstance(error, StoreFull):
             self._on_full(reason)
 
-    def _unwind(self, run: AppendRun, status: PutStatus, reason: str) -> None:
-        for put in reversed(run.puts):
-            if not put.sys_flag & layout.SYS_UNQUEUED:
+    def _unwind(self, puts: Sequence[Put], status: PutStatus, reason: str) -> None:
+        """Refuse puts that weren't written, and take their numbers back."""
+        for put in reversed(puts):
+            if put.offset >= 0 and not put.sys_flag & layout.SYS_UNQUEUED:
                 self.queue_offsets[put.topic, put.queue_id] = put.queue_offset
             put.offset = put.end = -1
             put.record_offsets = ()

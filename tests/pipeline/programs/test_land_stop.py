@@ -17,7 +17,6 @@ from deltalake import DeltaTable
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 
-pytestmark = pytest.mark.timeout(480)
 RECORDS = 4000
 PATIENCE = 150.0
 """Seconds for a landing to start Spark and make its first commits."""

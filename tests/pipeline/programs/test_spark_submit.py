@@ -19,7 +19,6 @@ from hatwisted.pipeline.spark.javahome import find_java_home
 from tests.support import quickspark
 from tests.support.goldenlog import MASTER, SLAVE
 
-pytestmark = pytest.mark.timeout(400)
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 

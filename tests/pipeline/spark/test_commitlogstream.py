@@ -26,7 +26,6 @@ from tests.support.moments import wait_for_another
 from tests.support.processgroup import Program, process_group
 from tests.support.soak import times
 
-pytestmark = pytest.mark.timeout(600)
 KILLS = times(2)
 """Each costs a Spark: one in a batch that is planned and not yet in the sink, one when it is there and the
 checkpoint doesn't say so. `make soak` draws many."""

@@ -11,16 +11,21 @@ import pytest
 from hatwisted.sim.history import Violation
 from hatwisted.sim.promises import Promises, Terms
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
+from testbed.processes import wait_until
 from tests.fuzz.sessions import Strangers
 from tests.support.judgedproducer import JudgedProducer, Judges
 from tests.support.producer import QUEUES, TOPICS
 from tests.support.runningstore import RunningStore
 from tests.support.soak import times
 
-pytestmark = pytest.mark.timeout(300 * times(1))
+pytestmark = pytest.mark.timeout(600 * times(1))
 
-SECONDS = 10
-"""Of one seed."""
+SECONDS = 10.0
+"""Of one seed, at least."""
+PATIENCE = 120.0
+"""Seconds until a busy machine has had SESSIONS and MESSAGES."""
+SESSIONS, MESSAGES = 5, 200
+"""Of each port, and of the honest producer: below that nothing is proved."""
 PACE = 200
 MEMORY = 300 << 20
 MASTER, SLAVE = "master", "slave"
@@ -41,12 +46,16 @@ def test_promises_are_kept_whatever_strangers_say(seed: int, tmp_path: Path) -> 
         judges = Judges(promises, terms, MASTER, SLAVE)
         producer = JudgedProducer(group.master_port, seed, PACE, judges)
         with producer, Strangers(ports, seed) as strangers:
-            time.sleep(SECONDS)
+            ends = time.monotonic() + SECONDS
+
+            def enough() -> bool:
+                had = min(strangers.sessions[port] for port in ports) > SESSIONS
+                return time.monotonic() > ends and had and len(promises.sent) > MESSAGES
+
+            wait_until(enough, PATIENCE, "strangers and the producer have had their say")
         print(
             f"{strangers.sessions.total()} sessions, {strangers.pieces} pieces, {len(promises.sent)} messages"
         )
-        assert min(strangers.sessions[port] for port in ports) > SECONDS / 2, strangers.sessions
-        assert len(promises.sent) > SECONDS * PACE / 10
         assert [server.pid for server in servers if server.running] == pids
         assert max(server.memory() for server in servers) < MEMORY
         assert not [*violations(group, promises)]

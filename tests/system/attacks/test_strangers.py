@@ -27,14 +27,14 @@ from testbed.processes import BROKER_PORTS, free_port, wait_until
 from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
 from tests.support.bystander import Bystander
 from tests.support.scriptedgroup import ScriptedServer, response
-
-pytestmark = pytest.mark.timeout(300)
+from tests.support.soak import times
 
 MEMORY = 300 << 20
 """Bytes of RssAnon of any server, whatever it is sent."""
-PATIENCE = 0.05
-"""Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge; times
-what other work of the machine makes of the master's own."""
+PATIENCE, SENDS = (0.05, 100) if times(1) > 1 else (0.5, 10)
+"""Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge, times what other
+work of the machine makes of the master's own; and how many there have to be. The soak looks closely; beside other
+tests the slave and the client wait for processors, too, and a freeze takes seconds."""
 ROUNDS = 4
 LEAST = 2.0
 """Seconds that a round takes at least."""
@@ -304,14 +304,14 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
         print(attack.__name__, told[-1])
         assert found.peak < MEMORY, told
         assert not found.refused, found.refused
-        assert len(found.seconds) >= 100, told
+        assert len(found.seconds) >= SENDS, told
         if found.p99 < PATIENCE * slowed:
             break
     else:
         pytest.fail(f"an honest client waits: {told}")
     assert [server.pid for server in servers if server.running] == pids
     assert "Traceback" not in "".join(server.log_text() for server in servers)
-    wait_until(lambda: answered(group.slave_port), 30, "the slave answers")
+    wait_until(lambda: answered(group.slave_port), 60, "the slave answers")
 
 
 def scheduled(pid: int) -> tuple[int, int]:

@@ -16,8 +16,6 @@ from testbed.processes import free_port, wait_until
 from testbed.storefiles import first_difference
 from tests.support.tutorial import stop_slave
 
-pytestmark = pytest.mark.timeout(180)
-
 MESSAGES = 2000
 
 
@@ -28,6 +26,7 @@ def group(tmp_path: Path) -> Iterator[BrokerGroup]:
         assert made.namesrv is not None
         made.namesrv.start()
         made.master.start()
+        made.wait_registered(made.master_port)
         with made.master_client() as client:
             assert {client.send("T", b"x" * 900, 0).code for _ in range(MESSAGES)} == {0}
         yield made
@@ -64,7 +63,7 @@ def test_a_whole_copy_and_again_after_a_stop(group: BrokerGroup) -> None:
         client.send("T", b"while it was away", 0)
     assert "level    it has all" in attach(group).stdout
     assert "level    it has all" in attach(group).stdout, "it runs already"
-    wait_until(lambda: log_end_of(plan["listenPort"]) == group.master_end(), 30, "the slave has it all")
+    wait_until(lambda: log_end_of(plan["listenPort"]) == group.master_end(), 60, "the slave has it all")
     stop_slave(group.folder)
     group.master.stop()
     assert first_difference(group.master_store, group.folder / "copy" / "store", plan["logBytes"]) is None

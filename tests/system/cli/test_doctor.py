@@ -13,8 +13,6 @@ import pytest
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import write_conf
 
-pytestmark = pytest.mark.timeout(120)
-
 Told = dict[str, tuple[str | None, str]]
 
 
@@ -24,6 +22,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
         assert made.namesrv is not None
         made.namesrv.start()
         made.master.start()
+        made.wait_registered(made.master_port)
         yield made
 
 

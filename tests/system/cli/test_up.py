@@ -13,12 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from testbed.brokergroup import log_end_of
 from testbed.processes import wait_until
-
-pytestmark = pytest.mark.timeout(180)
 
 READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
 END_SECONDS = 90.0

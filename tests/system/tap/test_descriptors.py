@@ -51,10 +51,10 @@ def test_a_flood_of_connections_costs_no_put(tmp_path: Path) -> None:
             client = group.master_client()
             assert client.send("T", b"before").code == 0
             flood += [
-                socket.create_connection(("127.0.0.1", group.master_port), 5) for _ in range(LIMIT + 50)
+                socket.create_connection(("127.0.0.1", group.master_port), 60) for _ in range(LIMIT + 50)
             ]
             refused = "connections are open on all ports"
-            wait_until(lambda: refused in group.master.log_text(), 10, "the newcomers are refused")
+            wait_until(lambda: refused in group.master.log_text(), 60, "the newcomers are refused")
             # New log files, new queues, syncs of all these and their folders.
             for number in range(100):
                 answer = client.send(f"T{number % 20}", bytes(2000))

@@ -24,11 +24,20 @@ from testbed.processes import (
 )
 from testbed.remotingclient import RemotingClient
 
-SECONDS = 20.0
+SECONDS = 60.0
 SMALL = (
     "bindAddress=127.0.0.1\nbrokerIP1=127.0.0.1\nbrokerIP2=127.0.0.1\nembeddedNamesrv=false\n"
     "mappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
 )
+
+
+PATIENT_TWISTD = f"""
+from hatwisted.tap import startwatch
+from twisted.scripts.twistd import run
+startwatch.PATIENCE = {SECONDS}
+run()
+"""
+"""The command, whose terminal waits longer for the slave's first words: its master may be slow."""
 
 
 @pytest.fixture
@@ -127,7 +136,7 @@ def test_a_daemons_terminal_is_told_why_it_cannot_copy(broker: ServerProcess, tm
     )
     words = [f"--pidfile={pid_file}", f"--logfile={tmp_path}/slave.log", "haslave", f"--conf={conf}"]
     started = subprocess.run(
-        [str(Path(sys.executable).with_name("twistd")), *words],
+        [sys.executable, "-c", PATIENT_TWISTD, *words],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(tmp_path)},
         capture_output=True,

@@ -155,9 +155,21 @@ class PermissionTests(AccountsCase):
             self.assertIsNone(self.allowed(code, b'{"consumerGroup":"groupC"}'))
             self.assertIn("group:groupA", str(self.allowed(code, b'{"consumerGroup":"groupA"}')))
 
+    def test_B178_progress_that_a_slave_reports_is_that_of_groups_it_may_read_as(self) -> None:
+        """Else every account could move all groups past messages that they haven't read."""
+        for table in ("offsetTable", "resetTable"):
+            body = json.dumps({"offsetTable": {}, table: {"topicC@groupC": {"0": 7}}})
+            self.assertIsNone(self.allowed(RequestCode.JOIN_CONSUMER_OFFSET, body.encode()))
+            for name in ("topic", "group"):
+                other = body.replace(f"{name}C", f"{name}A").encode()
+                self.assertIn(f"{name}:{name}A", str(self.allowed(RequestCode.JOIN_CONSUMER_OFFSET, other)))
+                self.assertIsNone(self.allowed(RequestCode.JOIN_CONSUMER_OFFSET, other, account=ADMIN))
+
     def test_bodies_that_are_no_such_thing_need_nothing(self) -> None:
         for body in (b"", b"[]", b"7", b'{"consumerDataSet":7}', b'{"consumerDataSet":[7,{"groupName":7}]}'):
             self.assertIsNone(self.allowed(RequestCode.HEART_BEAT, body))
+        for body in (b"", b"[]", b'{"offsetTable":7}', b'{"offsetTable":{}}'):
+            self.assertIsNone(self.allowed(RequestCode.JOIN_CONSUMER_OFFSET, body))
 
     def test_a_transaction_ends_for_who_may_publish_where_it_says_where(self) -> None:
         self.assertIsNone(self.allowed(RequestCode.END_TRANSACTION, producerGroup="p"))

@@ -88,6 +88,53 @@ class FailoverTests(SynchronousTestCase):
         group = self.names.routes.group("broker-a")
         self.assertEqual(group.broker_addrs, {1: f"{SLAVE}:10911"})
 
+    def pulled(self, broker: Any, host: str) -> int:
+        """The answer to a group's pull."""
+        broker.parts.tables.groups.find("g")
+        fields = {"consumerGroup": "g", "topic": "T", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32}
+        fields |= {"sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*"}
+        return int(self.nodes.ask(f"{host}:10911", 11, subVersion=0, **fields).code)
+
+    def test_a_former_master_gives_no_message_until_its_log_is_known_to_be_the_new_ones(self) -> None:
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"both"), 0)
+        self.nodes.pass_time(12)
+        self.assertEqual([self.pulled(self.master, MASTER), self.pulled(self.slave, SLAVE)], [0, 0])
+        self.nodes.stop(self.slave)
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"the former master's"), 0)
+        self.nodes.stop(self.master)
+        new = self.nodes.start(SLAVE, namesrv_addr=NAME_SERVER)
+        self.assertEqual(self.nodes.send(f"{SLAVE}:10911", b"the new master's own"), 0)
+        former = self.former_master()
+        self.assertEqual(self.pulled(former, MASTER), 14)
+        self.nodes.stop(former)
+        former = self.former_master()
+        self.assertEqual(self.pulled(former, MASTER), 14)
+        self.nodes.stop(new)
+        self.nodes.pass_time(35)
+        self.assertEqual(self.pulled(former, MASTER), 0)  # what there is, now that there's no master
+
+    def test_a_former_master_that_the_new_one_has_everything_of_is_read_once_it_is_linked(self) -> None:
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"both"), 0)
+        self.nodes.pass_time(12)
+        self.nodes.stop(self.slave)
+        self.nodes.stop(self.master)
+        new = self.nodes.start(SLAVE, namesrv_addr=NAME_SERVER)
+        former = self.former_master()
+        self.nodes.pass_time(5)
+        self.assertEqual(self.pulled(former, MASTER), 0)
+        self.nodes.stop(former)
+        self.nodes.result(new.parts.ha.stopService())  # nobody links up any more
+        former = self.former_master()
+        self.assertFalse(former.services.ha_client.fits)
+        self.assertEqual(self.pulled(former, MASTER), 0)
+
+    def former_master(self) -> Any:
+        started = self.nodes.start(
+            MASTER, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER
+        )
+        self.nodes.pass_time(1)
+        return started
+
     def cut_off_consumer(self) -> None:
         """It has no connection to the master and gets none: what is sent now, only the brokers know."""
         self.nodes.network.silent_hosts.add(MASTER)

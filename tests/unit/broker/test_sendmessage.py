@@ -1,6 +1,7 @@
 """Sends through the whole broker into a real log: what is stored, what is answered, what is refused."""
 
 import json
+from operator import attrgetter
 
 from twisted.internet.defer import gatherResults, inlineCallbacks
 from twisted.internet.testing import StringTransport
@@ -14,7 +15,7 @@ from hatwisted.wire.messageid import decode_message_id
 from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.registration import TopicConfig
-from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.golden import MASTER
 from tests.unit.broker.rig import BrokerRig, GroupMember
 
@@ -212,6 +213,38 @@ class SendTests(TestCase):
             self.assertEqual([written.count(b'"opaque":%d,' % number) for number in (0, 2)], [1, 1])
             self.assertEqual(written.count(b'"code":0,'), 3 - failures)
             self.assertEqual(len(self.flushLoggedErrors(ValueError)), failures)
+
+    @inlineCallbacks
+    def answers(self, *asked):  # type: ignore[no-untyped-def]
+        """Codes of the answers to sends that come with one read, each of which gets one."""
+        client = yield GroupMember.connected(self.rig)
+        sends = [RemotingCommand(V2, at, ext=FIELDS | ext, body=b"x") for at, ext in enumerate(asked)]
+        client.transport.write(b"".join(map(encode_command, sends)))
+        client.send(RemotingCommand(-1, len(sends)))
+        yield client.answer_to(len(sends))
+        answers = sorted(client.commands, key=attrgetter("opaque"))
+        self.assertEqual([answer.opaque for answer in answers], [*range(len(sends))])
+        return [answer.code for answer in answers]
+
+    @inlineCallbacks
+    def test_a_half_that_names_no_group_is_refused_by_itself(self):  # type: ignore[no-untyped-def]
+        for group in ("", "p\x02q"):
+            codes = yield self.answers({"e": "99"}, {}, {"f": "4", "a": group}, {})
+            self.assertEqual(codes, [1, 0, 13, 0])
+        self.assertEqual(len(self.records()), 4)
+
+    @inlineCallbacks
+    def test_a_send_that_fails_here_leaves_its_neighbours_alone(self):  # type: ignore[no-untyped-def]
+        admit = self.sends._admission._queue
+
+        def queue(connection, header, known):  # type: ignore[no-untyped-def]
+            return admit(connection, header, known) // header.queue_id
+
+        self.patch(self.sends._admission, "_queue", queue)
+        codes = yield self.answers({"e": "99"}, {}, {"e": "0", "b": "U"}, {})
+        self.assertEqual(codes, [1, 0, 1, 0])
+        self.assertEqual(len(self.records()), 2)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     @inlineCallbacks
     def test_a_queue_below_0_lets_the_broker_choose(self):  # type: ignore[no-untyped-def]

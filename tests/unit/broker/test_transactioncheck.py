@@ -2,12 +2,19 @@
 
 import json
 from dataclasses import replace
+from math import ceil
 
 from twisted.internet.defer import inlineCallbacks
 
 from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP
 from hatwisted.broker.transaction.halfmessages import committed
-from hatwisted.broker.transaction.transactioncheck import SLICE, CheckOptions, TransactionCheck
+from hatwisted.broker.transaction.transactioncheck import (
+    PATIENCE,
+    READ_PAUSE,
+    SLICE,
+    CheckOptions,
+    TransactionCheck,
+)
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
@@ -79,11 +86,33 @@ class TransactionCheckTests(TransactionCase):
         yield self.send_half()
         connection.pauseProducing()
         self.round()
+        self.assertEqual(len(self.records(HALF_TOPIC)), 1)  # it may read again soon
+        for _ in range(ceil(PATIENCE / READ_PAUSE)):
+            self.round(READ_PAUSE)
         connection.resumeProducing()
         yield self.beat(client)
         self.assertEqual((self.progress()[0], client.requests), (1, []))
         self.round()
         self.assertEqual(len((yield client.asked())), 1)
+
+    @inlineCallbacks
+    def test_a_producer_with_more_halves_than_its_buffers_hold_is_asked_about_all_in_a_round(self):  # type: ignore[no-untyped-def]
+        client = yield self.producer()
+        (connection,) = self.rig.consumers.clients.producers["g"]
+        for _ in range(3):
+            yield self.send_half()
+        send = connection.send
+
+        def filling(data):  # type: ignore[no-untyped-def]
+            send(data)
+            connection.pauseProducing()
+
+        self.patch(connection, "send", filling)
+        self.round()
+        for _ in range(4):
+            connection.resumeProducing()
+            self.round(READ_PAUSE)
+        self.assertEqual(len((yield client.asked(3))), 3)
 
     @inlineCallbacks
     def test_decided_halves_are_passed_in_slices_and_the_young_wait(self):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import string
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,12 @@ class TakingTests(SynchronousTestCase):
         for head in unusual:
             self.assertEqual(self.taken(frame(head)), ([], 0), head)
             self.assert_as_received(frame(head))
+
+    def test_no_letter_stands_for_another_field(self) -> None:
+        for name in sorted(set(string.ascii_letters + string.digits) - set(KINDS)):
+            data = frame(header(FIELDS | {name: "account"}))
+            self.assertEqual(self.taken(data), ([], 0), name)
+            self.assert_as_received(data)
 
     def test_a_read_that_ends_anywhere(self) -> None:
         data = SEND + SEND

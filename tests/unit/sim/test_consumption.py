@@ -68,7 +68,14 @@ class ConsumptionTests(SynchronousTestCase):
         self.give(1)
         self.assertEqual(self.forgotten(), [])
 
+    def test_an_ordered_group_may_fail_on_what_has_gone_well_with_the_lock_s_next_holder(self) -> None:
+        self.give(1, failed=True)
+        self.give(1)
+        self.give(1, failed=True, times=1)
+        self.assertEqual(self.forgotten(), [])
+
     def test_an_older_delivery_once_more_may_fail_when_a_retry_has_gone_well(self) -> None:
+        self.group.terms = GroupTerms("g", ordered=False, most=2)
         self.give(1, failed=True)
         self.give(1, times=1)
         self.give(1, failed=True)

@@ -151,6 +151,19 @@ class PromisesTests(SynchronousTestCase):
         self.b.entries.clear()
         self.assertEqual(self.broken(self.b), [])
 
+    def test_who_is_numbered_anew_by_a_slave_in_its_place_has_the_record_but_not_its_place(self) -> None:
+        self.send()
+        second = self.send()
+        self.promises.renumbered("a", 100)
+        self.a.entries = [None, self.a.entries[1]]
+        self.assertEqual(self.broken(self.a), ["entries"])
+        self.a.log.pop(0)
+        self.assertEqual(self.broken(self.a), ["stored", "entries"])
+        self.promises.emptied("a")
+        self.promises.answered(second, "a", "b", Terms(True, False, False))
+        self.a.entries = []
+        self.assertEqual(self.broken(self.a), ["readable"])
+
     def test_linked_logs_are_equal_as_far_as_both_go(self) -> None:
         self.a.bytes, self.b.bytes = b"abcdef", b"abc"
         self.assertIsNone(self.promises.check_equal(self.a, self.b))

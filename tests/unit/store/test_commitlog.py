@@ -1,6 +1,7 @@
 """Appending to the commit log: bytes, rolls, limits and what a failing disk leaves behind."""
 
 import errno
+import struct
 from glob import glob
 
 from twisted.internet.task import Clock
@@ -234,6 +235,23 @@ class CommitLogTests(SynchronousTestCase):
         good = put(b"3")
         self.log.append([good])
         self.assertEqual(good.queue_offset, 1)
+
+    def test_an_append_that_fails_otherwise_gives_each_put_its_status_too(self) -> None:
+        """As a failed write: nothing is left over, and what follows is numbered as if it had never come."""
+        self.log.append([put(b"1")])
+        end = self.log.max_offset
+        asked = [put(b"2" * 2500), put(b"3" * 2500), put(b"4"), put(b"5"), put(b"6")]
+        asked[3].entries = ((1 << 40, b"5", b""),)
+        self.log.append(asked)
+        unknown = PutStatus.UNKNOWN_ERROR
+        self.assertEqual([one.status for one in asked], [None, unknown, unknown, unknown, unknown])
+        self.assertIn(f"at offset {self.log.max_offset} failed: ", asked[1].reason)
+        self.assertEqual((asked[0].offset, asked[0].queue_offset), (end, 1))
+        self.assertEqual([one.offset for one in asked[1:]], [-1] * 4)
+        good = put(b"7")
+        self.log.append([good])
+        self.assertEqual((good.queue_offset, good.status), (2, None))
+        self.assertEqual(len(self.flushLoggedErrors(OverflowError, struct.error)), 1)
 
     def test_a_refused_put_that_takes_no_queue_offset_gives_none_back(self) -> None:
         self.log.append([put(b"1")])

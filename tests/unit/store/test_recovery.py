@@ -5,6 +5,7 @@ Tests named `rocketmq_fault_...` show a fault of RocketMQ's own recovery done ri
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -555,6 +556,25 @@ class QueueTests(RecoveryTestCase):
             store, report = self.recovered(unclean=unclean)
             self.assertWhole(store, writer, writer.end)
             self.assertEqual(report.dispatched_from, 0 if unclean else FILE_SIZE)
+            store.close()
+
+    def test_the_newest_entry_of_all_with_any_bit_of_its_size_changed(self) -> None:
+        """Where a smaller one says that its record ends, no record begins."""
+        writer = LogBuilder().fill_files(2)
+        self.written(writer)
+        entry = layout.QUEUE_ENTRY.pack(writer.offsets[-1], writer.end - writer.offsets[-1], 0)[:12]
+        paths = Path(self.root, "consumequeue").glob("*/*/*")
+        ((path, raw),) = [(path, raw) for path in paths if entry in (raw := path.read_bytes())]
+        for bit, unclean, index in itertools.product(range(32), (False, True), (True, False)):
+            changed = bytearray(raw)
+            changed[raw.index(entry) + 8 + bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            store = self.opened(index=index)
+            store.recover(unclean=unclean)
+            if index:
+                self.assertWhole(store, writer, writer.end)
+            else:
+                self.assertEqual(store.contents(), queues_of(entries_of(bytes(writer.data))))
             store.close()
 
     def test_a_queue_with_a_hole_from_a_page_that_never_reached_the_disk(self) -> None:

@@ -21,21 +21,29 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.commits import claim, landed_since, last_application
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
-from hatwisted.pipeline.delta.deltatable import is_table, local_folder, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
+from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landingstate import LandingState, default_folder, landing_state
+from hatwisted.pipeline.jobs.land.landingstate import (
+    LandingState,
+    default_folder,
+    landing_state,
+    state_in_table,
+)
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.spark.damagetable import count_damages
@@ -66,7 +74,7 @@ def land(
     """Land each record of some logs once in a Delta table, however often the run is interrupted.
 
     - sources: store folders, one per broker, or a Cluster
-    - table: folder of the table
+    - table: folder of the table, or its address at an object store
     - options: how
     - spark: the session, which makes Spark the engine; None: one is made if that's the engine
     - progress: called with (bytes done, bytes in all)
@@ -76,7 +84,7 @@ def land(
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
-    path = local_folder(table)
+    path = table_path(table)
     begun = seconds()
     writer = source.writer()
     engine = "spark" if spark is not None else engine_for(source, table, options)
@@ -86,12 +94,13 @@ def land(
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
-    folder = _folder(path, options.checkpoint, kind, identity)
-    with landing_state(folder, table_id=table_id, kind=kind, identity=identity) as state:
+    with _state(path, options.checkpoint, table_id, kind, identity) as state:
         held = claim(path, writer, settle(path))
         settle(path)  # what an earlier run committed before the claim took effect
         if _is_behind(state, path, source, writer):
-            _log.warning("%s: the table has rows of beyond this checkpoint: going on after those", folder)
+            _log.warning(
+                "%s: the table has rows of beyond this checkpoint: going on after those", state.folder
+            )
             state = state.renewed()
         removed, beside = remove_orphans(path, held), dead_letter_table(path)
         if is_table(beside):
@@ -137,7 +146,7 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Liter
         return "local"
     if reason is not None:
         return "spark"
-    path = local_folder(table)
+    path = table_path(table)
     tails = landed_tails(path, source.writer().brokers) if is_table(path) else {}
     return "local" if source.backlog(tails) <= LOCAL_BYTES else "spark"
 
@@ -148,11 +157,21 @@ def _session() -> SparkSession:
     return spark_session()
 
 
-def _folder(path: str, chosen: str | None, kind: str, identity: Writer) -> Path:
-    """Where the state is; of one that was chosen, each engine has its own part."""
-    if chosen is None:
-        return default_folder(path, kind, identity)
-    return Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
+def _state(
+    path: str, chosen: str | None, table_id: str, kind: str, identity: Writer
+) -> AbstractContextManager[LandingState]:
+    """What is kept beside the table, if anything is; in a folder that was chosen, each engine has its own part."""
+    if chosen is not None:
+        folder = Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
+    elif not is_remote(path):
+        folder = default_folder(path, kind, identity)
+    elif kind == LOCAL:
+        return nullcontext(state_in_table(identity))
+    else:
+        raise PipelineError(
+            f"{path}: Spark keeps its progress in a folder: give a checkpoint that this machine has or has mounted"
+        )
+    return landing_state(folder, table_id=table_id, kind=kind, identity=identity)
 
 
 def _is_behind(state: LandingState, path: str, source: LandingSource, writer: Writer) -> bool:

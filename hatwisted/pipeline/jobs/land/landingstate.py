@@ -78,6 +78,12 @@ def default_folder(table: str, kind: str, identity: Writer) -> Path:
     return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
+def state_in_table(identity: Writer) -> LandingState:
+    """Of a landing that keeps nothing beside the table, as of one at an object store: how far it is, is in the
+    table's rows, and of two that run at once, the claim ends the earlier one."""
+    return LandingState(Path(), f"{APPLICATION}{identity.digest}", True)
+
+
 @contextmanager
 def landing_state(folder: Path, *, table_id: str, kind: str, identity: Writer) -> Iterator[LandingState]:
     """The progress in a folder, made if there is none; while it's held, no other landing gets it.

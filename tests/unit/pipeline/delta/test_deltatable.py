@@ -9,8 +9,9 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.delta.compaction import compact
-from hatwisted.pipeline.delta.deltatable import local_folder, prepare_table
+from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_queue_ends, landed_tails
 from hatwisted.pipeline.errors import WrongSchema
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
@@ -82,9 +83,11 @@ class TestPrepare(SynchronousTestCase):
         Path(self.path, "letters.txt").write_text("dear")
         self.assertIn("isn't a Delta table", self.refusal(WrongTable))
 
-    def test_an_object_store_is_refused_with_what_to_do(self) -> None:
-        self.assertIn("mount it", str(self.assertRaises(WrongTable, local_folder, "s3://bucket/table")))
-        self.assertEqual(local_folder("file:///lake/t"), "/lake/t")
+    def test_a_scheme_that_tables_have_not_is_refused_with_what_to_do(self) -> None:
+        for path, why in (("ftp://host/table", "to folders and to s3"), ("s3://", "Give s3://BUCKET/FOLDER")):
+            self.assertIn(why, str(self.assertRaises(WrongTable, table_path, path)))
+        self.assertEqual(table_path("file:///lake/t"), "/lake/t")
+        self.assertEqual(table_path("s3://bucket/t/"), "s3://bucket/t")
 
 
 class TestCompaction(SynchronousTestCase):

@@ -1,0 +1,56 @@
+"""An S3 server of our own on a free port: `python -m tests.support.s3server` prints the port, and serves until its
+standard input ends. Moto's, which keeps buckets in memory and takes conditional puts.
+
+    with s3_server("lake") as environment:
+        os.environ |= environment
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.support.processgroup import process_group
+
+HOST = "127.0.0.1"
+REGION = "eu-central-1"
+
+
+@contextmanager
+def s3_server(bucket: str) -> Iterator[dict[str, str]]:
+    """The environment in which everything that speaks S3 finds the server, which has this bucket."""
+    command = (sys.executable, "-m", __name__)
+    with process_group(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        connection = http.client.HTTPConnection(HOST, port)
+        connection.request("PUT", f"/{bucket}", f"<a><LocationConstraint>{REGION}</LocationConstraint></a>")
+        assert connection.getresponse().status == 200
+        connection.close()
+        yield {
+            "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
+def main() -> None:
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(HOST, 0, verbose=False)
+    server.start()
+    print(server.get_host_and_port()[1], flush=True)
+    sys.stdin.read()
+    server.stop()
+
+
+if __name__ == "__main__":
+    main()

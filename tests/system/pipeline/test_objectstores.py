@@ -1,0 +1,194 @@
+"""Tables and logs at an object store: landed once through kills and rivals, read from there, refused in a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta.commits import claim, commit_files
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land import locallanding
+from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
+from tests.support.growing import GrowingStore
+from tests.support.moments import wait_for_another
+from tests.support.processgroup import process_group
+from tests.support.s3server import s3_server
+from tests.support.soak import times
+
+pytestmark = pytest.mark.timeout(600)
+KILLS = times(3)
+LOCAL = LandOptions(engine="local", max_bytes_per_trigger=200_000)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server() -> Iterator[None]:
+    with s3_server("lake") as environment, patch.dict(os.environ, environment):
+        yield
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest) -> str:
+    return f"s3://lake/{request.node.name}"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GrowingStore:
+    return GrowingStore(tmp_path / "broker-a")
+
+
+def landed(store: GrowingStore, table: str, options: LandOptions = LOCAL) -> LandResult:
+    return land([str(store.root)], table, options)
+
+
+def offsets(table: str) -> list[int]:
+    found: list[int] = DeltaTable(table).to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
+    return sorted(found)
+
+
+def objects(table: str) -> list[str]:
+    """The names of the Parquet files there, whether a version mentions them or not."""
+    files, path = fs.FileSystem.from_uri(table)
+    found = files.get_file_info(fs.FileSelector(path, recursive=True))
+    return sorted(item.base_name for item in found if item.base_name.endswith(".parquet"))
+
+
+def mentioned(table: str) -> list[str]:
+    return sorted(uri.rpartition("/")[2] for uri in DeltaTable(table).file_uris())
+
+
+def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_it(
+    store: GrowingStore, address: str
+) -> None:
+    for count in (700, 300, 0):
+        store.append(count)
+        assert landed(store, address).rows == count
+    assert offsets(address) == store.offsets
+    there = DeltaTable(address).to_pyarrow_table()
+    log = read_arrow([str(store.root)]).read_all()
+    assert there.sort_by("physical_offset").select(log.column_names).cast(log.schema).equals(log)
+    files, path = fs.FileSystem.from_uri(address)
+    beside = [item.base_name for item in files.get_file_info(fs.FileSelector(path))]
+    assert [name for name in beside if not name.startswith("topic=")] == ["_delta_log"]
+
+
+def test_small_files_are_merged_there(store: GrowingStore, address: str) -> None:
+    store.append(160)
+    found = landed(store, address, replace(LOCAL, max_bytes_per_trigger=store.end // 8))
+    assert found.compacted >= 8
+    assert offsets(address) == store.offsets
+
+
+def test_a_later_run_fences_the_earlier_and_leaves_none_of_its_files(
+    store: GrowingStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.append(100)
+    landed(store, address)
+
+    def late(*given: object, **more: object) -> bool:
+        claim(address, Writer.of(["broker-a"]))
+        return commit_files(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(locallanding, "commit_files", late)
+    store.append(50)
+    with pytest.raises(Fenced):
+        landed(store, address)
+    assert objects(address) == mentioned(address)
+    monkeypatch.undo()
+    assert landed(store, address).rows == 50
+    assert offsets(address) == store.offsets
+
+
+def test_of_two_claims_at_once_only_one_has_each_epoch(store: GrowingStore, address: str) -> None:
+    store.append(10)
+    landed(store, address)
+    command = (
+        "import sys; from hatwisted.pipeline.delta.commits import claim; "
+        "from hatwisted.pipeline.delta.names import Writer; "
+        "print(*(claim(sys.argv[1], Writer.of(['broker-a'])).epoch for _ in range(4)))"
+    )
+    rivals = [
+        subprocess.Popen([sys.executable, "-c", command, address], stdout=subprocess.PIPE, text=True)
+        for _ in "ab"
+    ]
+    epochs = [int(epoch) for rival in rivals for epoch in rival.communicate()[0].split()]
+    assert sorted(epochs) == list(range(2, 10))
+
+
+def test_exactly_once_through_kills(store: GrowingStore, address: str) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    program = (
+        "import sys; from hatwisted.pipeline.jobs.land.landing import land; "
+        "from hatwisted.pipeline.jobs.land.landoptions import LandOptions; "
+        "land([sys.argv[1]], sys.argv[2], LandOptions(engine='local', max_bytes_per_trigger=60_000,"
+        " compact_below=None),"
+        " progress=lambda *at: print('landed', flush=True))"
+    )
+    for number in range(KILLS):
+        store.append(1_000)
+        command = (sys.executable, "-c", program, str(store.root), address)
+        with process_group(*command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 5)):
+                process.stdout.readline()
+            if number % 2:
+                wait_for_another(lambda: map(Path, objects(address)), 5)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        seen = offsets(address)
+        assert seen == store.offsets[: len(seen)]
+    assert landed(store, address, replace(LOCAL, compact_below=None)).rows > 0
+    assert offsets(address) == store.offsets
+    assert objects(address) == mentioned(address)
+
+
+def test_a_log_at_an_object_store_lands_like_one_in_a_folder(store: GrowingStore, address: str) -> None:
+    store.append(3_000)
+    for name in ("broker-a", "broker-b"):
+        fs.copy_files(str(store.root), f"{address}/stores/{name}")
+    found = land([f"{address}/stores/broker-*"], f"{address}/table", LandOptions(engine="local"))
+    rows = DeltaTable(f"{address}/table").to_pyarrow_table(columns=["physical_offset", "broker"])
+    for broker in ("broker-a", "broker-b"):
+        mine = rows.filter(pc.equal(rows["broker"], broker))["physical_offset"].to_pylist()
+        assert sorted(mine) == store.offsets
+    assert found.rows == 6_000
+    assert land([f"{address}/stores/broker-a"], f"{address}/table", LandOptions(engine="local")).rows == 0
+
+
+def test_what_cannot_be_reached_is_told_in_a_line(store: GrowingStore) -> None:
+    store.append(10)
+    for table in ("s3://no-such-bucket/table", "s3://lake"):
+        with pytest.raises(WrongTable) as told:
+            landed(store, table)
+        assert "\n" not in str(told.value)
+        assert table in str(told.value)
+    with pytest.raises(PipelineError, match="no such folder"):
+        land(["s3://lake/nothing"], "s3://lake/table", LandOptions(engine="local"))
+    with pytest.raises(PipelineError, match="give a checkpoint"):
+        landed(store, "s3://lake/other", LandOptions(engine="spark"))
+
+
+def test_the_command_lands_there(store: GrowingStore, address: str) -> None:
+    store.append(30)
+    command = [sys.executable, "-m", "hatwisted", "pipeline", "land", str(store.root), address, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 30
