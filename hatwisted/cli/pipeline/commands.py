@@ -65,7 +65,8 @@ def pipeline() -> None:
     "schemas",
     multiple=True,
     metavar="TOPIC=FORMAT:FILE",
-    help="Land the bodies of TOPIC as a typed column, too; FORMAT is json. May be repeated.",
+    help="Land the bodies of TOPIC as a typed column, too. FORMAT is json, avro, avro-single, avro-confluent or "
+    "protobuf, where FILE is FILE:MESSAGE. May be repeated.",
 )
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")

@@ -7,6 +7,7 @@ Schema itself leaves most values of `format`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -260,7 +261,7 @@ def _annotated(kind: Any, given: Mapping[str, Any], at: str) -> Any:
     try:
         limited = Annotated[kind, Meta(**whole)]
         msgspec.json.Decoder(limited)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, re.error) as error:
         raise BadSchema(f"{at}: {error}") from None
     return limited
 

@@ -1,6 +1,8 @@
 """What is declared for a topic: its bodies' format, its schema, and the column that they become.
 
-    Orders=json:orders.json        on the command line
+    Orders=json:orders.json                    a JSON Schema, or Spark's own
+    Orders=avro:orders.avsc                    also avro-single, avro-confluent
+    Orders=protobuf:orders.desc:shop.Order     a descriptor set, and the message
 
 A schema's file is read once, where the landing begins; tasks elsewhere get its content.
 """
@@ -21,17 +23,19 @@ from hatwisted.pipeline.schemas.values import BadSchema, BodyDecoder, check_name
 MAX_BYTES: Final = 8 << 20
 """Of a schema's file."""
 DIGEST_DIGITS: Final = 12
+PROTOBUF: Final = "protobuf"
 RESERVED: Final = frozenset((*COLUMNS, "store_date"))
 """The log's own columns."""
 
 
 class TopicSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one topic. `source`: the file's name, for errors; `content`: what it has."""
+    """Of one topic. `source`: the file's name, for errors; `content`: what it has; `message`: of Protobuf."""
 
     topic: str
     format: str
     source: str
     content: bytes
+    message: str = ""
 
     @property
     def column(self) -> str:
@@ -40,12 +44,18 @@ class TopicSchema(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """What stands for format and schema beside a row that didn't fit."""
-        found = hashlib.sha256(self.format.encode() + b"\n" + self.content).hexdigest()
+        found = hashlib.sha256(f"{self.format}:{self.message}\n".encode() + self.content).hexdigest()
         return f"{self.format}:{found[:DIGEST_DIGITS]}"
 
     def decoder(self) -> BodyDecoder:
         """Raises BadSchema."""
-        return _FORMATS[self.format](self)
+        try:
+            return _FORMATS[self.format](self)
+        except ImportError as error:
+            raise BadSchema(
+                f"{self.source}: {self.format} needs {error.name}, which isn't installed:"
+                " pip install 'hatwisted[schemas]'"
+            ) from None
 
 
 def _json(schema: TopicSchema) -> BodyDecoder:
@@ -54,18 +64,43 @@ def _json(schema: TopicSchema) -> BodyDecoder:
     return JsonDecoder(schema.content, schema.source)
 
 
-_FORMATS: Final[Mapping[str, Callable[[TopicSchema], BodyDecoder]]] = {"json": _json}
+def _avro(schema: TopicSchema) -> BodyDecoder:
+    from hatwisted.pipeline.schemas.avrovalues import AvroDecoder
+
+    return AvroDecoder(schema.content, schema.source, schema.format)
+
+
+def _protobuf(schema: TopicSchema) -> BodyDecoder:
+    from hatwisted.pipeline.schemas.protovalues import ProtobufDecoder
+
+    return ProtobufDecoder(schema.content, schema.source, schema.message)
+
+
+_FORMATS: Final[Mapping[str, Callable[[TopicSchema], BodyDecoder]]] = {
+    "json": _json,
+    "avro": _avro,
+    "avro-single": _avro,
+    "avro-confluent": _avro,
+    PROTOBUF: _protobuf,
+}
 
 
 def parse_schema(text: str) -> TopicSchema:
-    """`TOPIC=FORMAT:FILE`. Raises BadSchema."""
+    """`TOPIC=FORMAT:FILE`, of Protobuf `TOPIC=protobuf:FILE:MESSAGE`. Raises BadSchema."""
     topic, mark, rest = text.partition("=")
     form, colon, file = rest.partition(":")
     if not (mark and colon and topic and file):
         raise BadSchema(f"{text!r} isn't TOPIC=FORMAT:FILE, such as Orders=json:orders.json")
     if form not in _FORMATS:
         raise BadSchema(f"{text!r}: there's no format {form!r}; there are {', '.join(_FORMATS)}")
-    return TopicSchema(topic=topic, format=form, source=file, content=_content(file))
+    message = ""
+    if form == PROTOBUF:
+        file, colon, message = file.rpartition(":")
+        if not (file and message):
+            raise BadSchema(
+                f"{text!r} isn't TOPIC=protobuf:FILE:MESSAGE, such as O=protobuf:o.desc:shop.Order"
+            )
+    return TopicSchema(topic=topic, format=form, source=file, content=_content(file), message=message)
 
 
 def _content(file: str) -> bytes:

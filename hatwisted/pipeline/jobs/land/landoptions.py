@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
@@ -111,7 +111,7 @@ class LandResult:
     removed: int
     compacted: int
     put_off: tuple[str, ...]
-    dead_letters: Mapping[str, int]
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
     damages: int
     stopped: bool
 
