@@ -15,6 +15,7 @@ from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.deadlettercommand import dead_letters
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     JobBar,
@@ -116,6 +117,9 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     if result.stopped and not follow:
         return EXIT_INTERRUPTED
     return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
+
+
+pipeline.add_command(dead_letters)
 
 
 @pipeline.command()

@@ -33,6 +33,23 @@ def land_lines(result: Any) -> Iterator[str]:
         yield "stopped; the next run continues from here"
 
 
+def dead_letter_lines(result: Any) -> Iterator[str]:
+    """A DeadLetterResult."""
+    if result.landed:
+        yield f"{_plural(result.landed, 'dead letter')} landed in {result.table}"
+    if not result.left:
+        yield f"{result.table} has no dead letters"
+    for topic, reasons in result.left.items():
+        for reason, count in reasons.items():
+            found = [each for each in result.letters if (each.topic, each.reason) == (topic, reason)]
+            yield f"{topic}: {count:,} {reason}"
+            for each in found:
+                queue = f"queue {each.queue_id} of {each.broker}, offset {each.queue_offset:,}"
+                yield f"  {queue} (at {each.physical_offset} of the log): {each.detail}"
+            if count > len(found):
+                yield f"  and {count - len(found):,} more"
+
+
 def audit_lines(result: Any) -> Iterator[str]:
     """An AuditResult."""
     yield result.verdict
