@@ -8,17 +8,16 @@ delta-rs, which readers and landings bear.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.delta.tablefolder import table_path
@@ -78,11 +77,11 @@ def dead_letters(table: str, schemas: Sequence[TopicSchema] = ()) -> DeadLetterR
 
 def _land(path: str, schema: TopicSchema) -> int:
     """Those of one topic."""
-    beside, keys = dead_letter_table(path), landed_schema(())
+    beside, keys = dead_letter_table(path), landed_schema(("topic",))
     rows = pa.schema([*(keys.field(name) for name in PARTITION_BY), *TypedColumns([schema]).fields])
     typed = TypedColumns([schema], prepare_table(path, rows, PARTITION_BY))
     chosen = pc.field("topic") == schema.topic
-    landed = 0
+    landed, column = 0, '"' + schema.column.replace('"', '""') + '"'
     # The version that is read here stays as it is, whatever is taken out of the table meanwhile.
     found = open_table(beside).to_pyarrow_dataset()
     for batch in found.to_batches(
@@ -91,9 +90,8 @@ def _land(path: str, schema: TopicSchema) -> int:
         fit = _fit(typed, batch, schema)
         if fit.num_rows:
             where = _where(schema.topic, fit)
-            column = schema.column.replace('"', '""')
-            _merge(path, fit, where, lambda merge, name=column: _update(merge, name))
-            _merge(beside, fit.select(list(PLACE)), where, lambda merge: merge.when_matched_delete())
+            _merge(path, fit, where, {column: f"s.{column}"})
+            _merge(beside, fit.select(list(PLACE)), where, None)
             landed += fit.num_rows
     return landed
 
@@ -122,31 +120,25 @@ def _where(topic: str, rows: pa.Table) -> str:
     )
 
 
-def _update(merge: Any, column: str) -> Any:
-    return merge.when_matched_update({f'"{column}"': f's."{column}"'})
-
-
-def _merge(path: str, rows: pa.Table, where: str, what: Callable[[Any], Any]) -> None:
+def _merge(path: str, rows: pa.Table, where: str, values: dict[str, str] | None) -> None:
     """One merge, again if somebody else's commit comes between.
 
     - path: of the table
     - rows: merged into it
     - where: which rows of the table they are
-    - what: is done to those
+    - values: of those rows' columns; None: they are deleted
     """
-    refusal = None
+    refusal: Exception | None = None
     for _ in range(ATTEMPTS):
         try:
-            what(
-                DeltaTable.merge(open_table(path), rows, where, source_alias="s", target_alias="t")
-            ).execute()
+            merge = open_table(path).merge(rows, where, source_alias="s", target_alias="t")
+            (merge.when_matched_delete() if values is None else merge.when_matched_update(values)).execute()
         except CommitFailedError as error:
             refusal = error
             continue
         return
     raise WrongTable(
-        f"{path}: no change after {ATTEMPTS} attempts: {one_line(refusal) if refusal else ''};"
-        " try again when fewer writers are active"
+        f"{path}: no change after {ATTEMPTS} attempts: {refusal}; try again when fewer writers are active"
     )
 
 
