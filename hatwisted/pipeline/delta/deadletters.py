@@ -21,10 +21,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hatwisted.pipeline.delta.commits import DEAD_LETTERS, NOTE, SETTLED, commit_files
+from hatwisted.pipeline.delta.commits import DEAD_LETTERS, SETTLED, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.landedrows import landed_schema
+from hatwisted.pipeline.delta.queuetails import NOTE
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.schemas.typedcolumns import WHY
 

@@ -9,13 +9,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
-from hatwisted.pipeline.delta.commits import Claim, commit_files
+from hatwisted.pipeline.delta.commits import Brought, Claim, commit_files
 from hatwisted.pipeline.delta.compaction import Compaction, compact
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
-from hatwisted.pipeline.delta.deadletters import dead_letter_note, dead_letter_schema, dead_letter_table
+from hatwisted.pipeline.delta.deadletters import (
+    dead_letter_note,
+    dead_letter_schema,
+    dead_letter_table,
+    settle,
+)
 from hatwisted.pipeline.delta.deltatable import is_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import NEEDED, WHY, TypedColumns
 
@@ -42,7 +48,13 @@ def typed_schema(columns: Sequence[str] | None, schemas: Sequence[TopicSchema]) 
 
 
 def commit_landed(
-    path: str, written: WrittenFiles, *, application: str, number: int, held: Claim | None
+    path: str,
+    written: WrittenFiles,
+    *,
+    application: str,
+    number: int,
+    held: Claim | None,
+    queues: QueueTails | None = None,
 ) -> bool:
     """Add a batch to the table, then its dead letters to the one beside; False if the batch is there already.
     Raises Fenced if the claim has ended.
@@ -52,13 +64,18 @@ def commit_landed(
     - application: who writes, across restarts
     - number: of the batch
     - held: the claim
+    - queues: where the files' queues end, for a claim by queue
     """
-    note = dead_letter_note(written.dead, written.counts)
-    made = commit_files(path, written.files, application=application, number=number, held=held, more=note)
-    if made and written.dead:
+    brought = Brought(queues or {}, dead_letter_note(written.dead, written.counts))
+    if not commit_files(
+        path, written.files, application=application, number=number, held=held, brought=brought
+    ):
+        settle(path)  # the attempt that made it may have ended before its dead letters' commit
+        return False
+    if written.dead:
         beside = dead_letter_table(path)
         commit_files(beside, written.dead, application=application, number=number, held=None)
-    return made
+    return True
 
 
 def remove_files(path: str, files: Sequence[str], dead: Sequence[str]) -> None:
@@ -137,6 +154,20 @@ class WrittenFiles:
     def remove(self, path: str) -> None:
         """Remove the files, but for those that a commit mentions. path: of the table."""
         remove_files(path, [file.path for file in self.files], [file.path for file in self.dead])
+
+
+def landed_files(
+    path: str, held: Claim, columns: Sequence[str] | None, schemas: Sequence[TopicSchema]
+) -> LandedFiles:
+    """Files of a landing's next batch; the tables are made or widened for them.
+
+    - path: of the table
+    - held: the claim
+    - columns: of the log; None: all
+    - schemas: of topics
+    """
+    shape = Shape.prepare(path, typed_schema(columns, schemas), PARTITION_BY, schemas)
+    return LandedFiles(shape, writer=held.writer.digest, epoch=held.epoch)
 
 
 class LandedFiles:

@@ -21,10 +21,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -38,6 +39,7 @@ from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.landedfiles import LandedFiles, Shape, WrittenFiles, commit_landed, typed_schema
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema, decode_schemas
@@ -86,21 +88,24 @@ class SinkOptions:
 
 def encode_claim(claim: Claim) -> str:
     """A claim as the option `claim`."""
-    return json.dumps({"epoch": claim.epoch, "brokers": list(claim.writer.brokers)})
+    brokers = list(claim.writer.brokers)
+    return json.dumps({"epoch": claim.epoch, "brokers": brokers, "byQueue": claim.by_queue})
 
 
 def decode_claim(text: str | None) -> Claim | None:
     if text is None:
         return None
     found = json.loads(text)
-    return Claim(Writer.of(found["brokers"]), found["epoch"])
+    return Claim(Writer.of(found["brokers"]), found["epoch"], found["byQueue"])
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task hands to the commit."""
+    """What a task hands to the commit. brokers: whose rows it wrote for a claim; queues: where they end."""
 
     whole: WrittenFiles
+    brokers: frozenset[str] = frozenset()
+    queues: QueueTails = field(default_factory=dict)
 
 
 class _TableWriter:
@@ -122,10 +127,16 @@ class _TableWriter:
         """In a task: every row into files of its own, finished or removed."""
         claim = self._options.claim or NO_CLAIM
         files = LandedFiles(self._shape, writer=claim.writer.digest, epoch=claim.epoch)
+        brokers: set[str] = set()
+        queues: QueueTails = {}
         try:
             for batch in self._rows(iterator):
                 files.write(batch)
-            return Written(files.close())
+                if self._options.claim is not None:
+                    brokers |= set(pc.unique(batch.column("broker")).to_pylist())
+                    if claim.by_queue:
+                        queues = later(queues, last_of_queues(batch))
+            return Written(files.close(), frozenset(brokers), queues)
         except BaseException:
             files.abandon()
             raise
@@ -134,14 +145,19 @@ class _TableWriter:
         return batches if self._options.planned is None else map(with_store_date, planned_rows(batches))
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
-        written = _written(messages)
-        if not written.files:
+        whole, held = _whole(messages), self._options.claim
+        if not whole.files:
             return  # nothing was written, so there's nothing to commit
+        queues: QueueTails = {}
+        for written in _written(messages):
+            if held is not None:
+                held.check_brokers(written.brokers, self._options.path)
+            queues = later(queues, written.queues)
         made = commit_landed(
-            self._options.path, written, application=application, number=number, held=self._options.claim
+            self._options.path, whole, application=application, number=number, held=held, queues=queues
         )
         if not made:
-            self._remove(written)
+            self._remove(whole)
 
     def _remove(self, written: WrittenFiles) -> None:
         """Remove the files of a failed attempt, except those that a commit did mention."""
@@ -156,7 +172,7 @@ class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
         self._commit(messages, self._options.application, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._remove(_written(messages))
+        self._remove(_whole(messages))
 
 
 class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
@@ -167,16 +183,19 @@ class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
         self._commit(messages, application, self._options.number or 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._remove(_written(messages))
+        self._remove(_whole(messages))
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> WrittenFiles:
+def _whole(messages: Sequence[WriterCommitMessage | None]) -> WrittenFiles:
     """All tasks' files; a task that failed has no message."""
     found = WrittenFiles()
-    for message in messages:
-        if message is not None:
-            found += cast(Written, message).whole
+    for written in _written(messages):
+        found += written.whole
     return found
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [cast(Written, message) for message in messages if message is not None]
 
 
 class DeltaSink(DataSource):

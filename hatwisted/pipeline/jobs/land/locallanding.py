@@ -16,43 +16,46 @@ from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore, Split
-from hatwisted.pipeline.delta.commits import Claim
+from hatwisted.pipeline.delta.commits import Claim, widened
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
-    Shape,
     columns_to_read,
     commit_landed,
     compact_landed,
+    landed_files,
     remove_files,
-    typed_schema,
 )
-from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
-from hatwisted.pipeline.delta.tails import landed_tails
+from hatwisted.pipeline.delta.landedrows import with_store_date
+from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.errors import LostRange
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.spark.queueassignment import ASSIGN
+from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
 _log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
-"""Options of the source that this engine knows."""
+UNDERSTOOD_OF_CLUSTERS: Final = tuple(
+    name.lower() for name in (*CLUSTER_OPTIONS, ASSIGN, "failOnDataLoss", "brokerAwayMs")
+)
+"""Options of the sources that this engine knows."""
 
 
 def unsupported(source: LandingSource, how: LandOptions) -> str | None:
     """Why this engine can't do it; None: it can."""
-    if not isinstance(source, Stores):
-        return "it lands store folders only"
     if how.transform is not None:
         return "a transformation is Spark's"
     if how.partitions is not None:
         return "partitions are Spark's"
-    other = [name for name in source.more if name.lower() not in UNDERSTOOD]
+    known = UNDERSTOOD_OF_CLUSTERS if source.by_queue else UNDERSTOOD
+    other = [name for name in source.more if name.lower() not in known]
     return f"it doesn't know the option {other[0]}" if other else None
 
 
@@ -91,7 +94,7 @@ class LocalLanding:
 
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""
-        tails = landed_tails(self.path, self.held.writer.brokers)
+        tails = self._tails()
         total, done, waiting = self.source.backlog(tails), 0, 0
         names = columns_to_read(self.how.columns, self.how.schemas)
         files = self._files()
@@ -113,6 +116,16 @@ class LocalLanding:
             remove_files(self.path, *files.drop())
             raise
 
+    def _tails(self) -> dict[str, Tail]:
+        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
+        the table may have rows."""
+        brokers = self.source.writer().brokers
+        held, self.held = self.held, widened(self.path, self.held, brokers)
+        tails = landed_tails(self.path, self.held.writer.brokers)
+        if held != self.held:
+            self.source.check(tails)
+        return tails
+
     def _splits(self, begins: Mapping[str, int]) -> Iterator[Split]:
         """What is to be read, in each log's order. begins: where it goes on, by broker. Raises LostRange."""
         for broker, store in self.source.stores().items():
@@ -133,9 +146,7 @@ class LocalLanding:
         _log.warning("%s they were read", what)
 
     def _files(self) -> LandedFiles:
-        rows = typed_schema(self.how.columns, self.how.schemas)
-        shape = Shape.prepare(self.path, rows, PARTITION_BY, self.how.schemas)
-        return LandedFiles(shape, writer=self.held.writer.digest, epoch=self.held.epoch)
+        return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
 
     def _commit(self, files: LandedFiles) -> None:
         written = files.close()
