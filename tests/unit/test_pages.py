@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -139,6 +142,55 @@ class NameTests(SynchronousTestCase):
             for path, name in re.findall(r"`(tests/[\w/]+\.py)`\s+`(test_\w+)`", text):
                 self.assertIn(f"def {name}(", (REPOSITORY / path).read_text(), page.name)
         self.assertGreater(count, 80)
+
+
+class PythonTests(SynchronousTestCase):
+    """Programs on pages are Python, and what they import from here is there."""
+
+    PAGES = (*sorted(DOCS.rglob("*.md")), REPOSITORY / "README.md")
+    FENCED = re.compile(r"^( *)```python\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+
+    def parsed(self) -> Iterator[tuple[str, ast.Module]]:
+        """Each block with its page; `await` may stand outside of a function, as in a piece of one."""
+        for page in self.PAGES:
+            for _, code in self.FENCED.findall(page.read_text()):
+                flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+                yield page.name, compile(textwrap.dedent(code), page.name, "exec", flags, dont_inherit=True)
+
+    def test_each_is_python_whose_imports_are_there(self) -> None:
+        blocks = imported = 0
+        for page, tree in self.parsed():
+            blocks += 1
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hatwisted"):
+                    for each in node.names:
+                        imported += 1
+                        self.assertTrue(
+                            is_there(node.module or "", each.name), f"{page}: {ast.unparse(node)}"
+                        )
+        self.assertGreater(blocks, 20)
+        self.assertGreater(imported, 15)
+
+    def test_a_name_that_isnt_there_is_noticed(self) -> None:
+        self.assertTrue(is_there("hatwisted.aio", "Cluster"))
+        self.assertTrue(is_there("hatwisted.pipeline", "jobs"))
+        self.assertFalse(is_there("hatwisted.aio", "Clutter"))
+        self.assertFalse(is_there("hatwisted.nowhere", "Cluster"))
+
+
+def is_there(module: str, name: str) -> bool:
+    """Has a module that name? The pipeline's are read, as they need Spark to be imported."""
+    if not module.startswith("hatwisted.pipeline"):
+        try:
+            return hasattr(import_module(module), name)
+        except ImportError:
+            return False
+    path = REPOSITORY.joinpath(*module.split("."))
+    if (path / f"{name}.py").is_file() or (path / name).is_dir():
+        return True
+    source = next(filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py")), None)
+    bound = rf"^(?:class|def) {name}\b|^{name}\b.*=|import .*\b{name}\b"
+    return source is not None and re.search(bound, source.read_text(), re.MULTILINE) is not None
 
 
 class MadeTests(SynchronousTestCase):
