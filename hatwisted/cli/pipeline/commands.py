@@ -73,9 +73,11 @@ def pipeline() -> None:
 @json_option
 @job
 def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
-    """Land logs in a Delta table, each record once, however often the command is killed.
+    """Land logs in a table, each record once, however often the command is killed.
 
-    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
+    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the folder of a Delta
+    table, here or at an object store (s3://BUCKET/FOLDER), or names an Iceberg table
+    (iceberg:CATALOG.NAMESPACE.TABLE).
 
     Exit codes: 0 landed; 1 landed, and a log is damaged; 2 not done; 130 interrupted.
     """

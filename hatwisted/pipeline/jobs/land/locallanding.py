@@ -8,30 +8,27 @@ may take turns; to Spark's checkpoint, rows of this one are rows that others hav
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.decode.storefolder import LogStore, Split
 from hatwisted.pipeline.delta.commits import Claim, commit_files
 from hatwisted.pipeline.delta.compaction import Compaction, compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema, with_store_date
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
-from hatwisted.pipeline.delta.tails import landed_tails
-from hatwisted.pipeline.errors import LostRange
+from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
-_log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
 """Options of the source that this engine knows."""
@@ -88,7 +85,9 @@ class LocalLanding:
         total, done, waiting = self.source.backlog(tails), 0, 0
         files = self._files()
         try:
-            for split in self._splits({broker: tail.end for broker, tail in tails.items()}):
+            for split in log_splits(
+                self.source, _ends(tails), min(SPLIT_BYTES, self.how.max_bytes_per_trigger)
+            ):
                 for batch in read_split(split, landed_names(self.how.columns)):
                     files.write(with_store_date(batch))
                 size = split.end - split.begin
@@ -104,25 +103,6 @@ class LocalLanding:
             # What a commit mentions stays, whatever became of the answer.
             remove_unmentioned(self.path, files.drop())
             raise
-
-    def _splits(self, begins: Mapping[str, int]) -> Iterator[Split]:
-        """What is to be read, in each log's order. begins: where it goes on, by broker. Raises LostRange."""
-        for broker, store in self.source.stores().items():
-            begin = begins.get(broker, store.min_offset)
-            if begin < store.min_offset:
-                self._lost(store, begin)
-                begin = store.min_offset
-            for split in store.splits(begin, None, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
-                yield replace(split, aligned=split.aligned or split.begin == begin)
-
-    def _lost(self, store: LogStore, begin: int) -> None:
-        what = (
-            f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
-        )
-        given = {name.lower(): value.lower() for name, value in self.source.more.items()}
-        if given.get("failondataloss") != "false":
-            raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
-        _log.warning("%s they were read", what)
 
     def _files(self) -> DataFiles:
         schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)
@@ -140,3 +120,7 @@ class LocalLanding:
     def _compact(self) -> Compaction:
         below = self.how.compact_below
         return Compaction() if below is None else compact(self.path, below)
+
+
+def _ends(tails: Mapping[str, Tail]) -> dict[str, int]:
+    return {broker: tail.end for broker, tail in tails.items()}
