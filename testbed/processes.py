@@ -182,7 +182,7 @@ def _leave_nothing_running() -> None:
 # Ports ---------------------------------------------------------------------------------------------
 
 BROKER_PORTS = (-2, 0, 1)  # VIP listener, remoting, HA
-PORT_RANGE = (12016, 31984)  # below Linux's ephemeral ports, which outgoing connections take at any moment
+PORT_RANGE = (16016, 31984)  # above the demo's; below Linux's ephemeral ports, which any connection may take
 PORT_LOCKS = Path(tempfile.gettempdir(), f"hatwisted-ports-{os.getuid()}.lock")
 """Its byte p is locked by the process that was given port p, until it ends."""
 _given: set[int] = set()

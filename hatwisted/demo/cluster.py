@@ -35,7 +35,7 @@ from hatwisted.wire.codes import RequestCode
 LOOPBACK = "127.0.0.1"
 
 # Below Linux's ephemeral ports, which outgoing connections take at any moment.
-PORT_RANGE = range(12000, 32000)
+PORT_RANGE = range(12000, 16000)
 BROKER_PORTS = (-2, 0, 1)  # VIP, remoting, HA, relative to listenPort
 
 READY_LIMIT = 30.0  # s for a process to answer; an empty store takes about one

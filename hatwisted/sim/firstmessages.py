@@ -3,7 +3,9 @@ operator has made."""
 
 from __future__ import annotations
 
+import math
 from random import Random
+from typing import NamedTuple
 
 from hatwisted.broker.put.newtopics import KEEP_WAIT
 from hatwisted.remoting.client import RemotingClient
@@ -19,7 +21,22 @@ PAUSE = 4.0
 """Seconds between an answer and the next message, on average."""
 
 IN_TIME = KEEP_WAIT / 2
-"""Seconds: an answer that took longer may have come because a broker, by its own clock, waited no longer."""
+"""Seconds, by its producer's clock and by the master's, which may leap: an answer that took longer may have come
+because the broker waited no longer."""
+
+
+class _Moment(NamedTuple):
+    """When something was sent or answered.
+
+    - master: who was it
+    - seconds, masters: what the producer's clock showed, and the master's
+    - given_up: waits for its slave's tables that it had given up; None: it didn't wait for that slave
+    """
+
+    master: str
+    seconds: float
+    masters: float
+    given_up: int | None
 
 
 class FirstMessages:
@@ -60,24 +77,31 @@ class FirstMessages:
         topic, now = f"first-{self._sent}", group.clock.seconds()
         sent = Sent(number=self._sent, topic=topic, queue_id=0, body=body, sent_at=now)
         call = self._client.call(group.master_address, request(sent, group.clock), TIMEOUT)
-        call.addCallback(self._answered, sent, group.master, self._given_up())
+        call.addCallback(self._answered, sent, self._now())
         call.addErrback(not_answered).addCallback(lambda _: self._later())
 
-    def _answered(self, answer: RemotingCommand, sent: Sent, master: str, given_up: int | None) -> None:
+    def _answered(self, answer: RemotingCommand, sent: Sent, asked: _Moment) -> None:
         """What a request has come to.
 
         - answer: the broker's
         - sent: the message
-        - master: who was asked
-        - given_up: of the moment when it was asked
+        - asked: when it was sent
         """
-        group = self._group
-        late = group.clock.seconds() - sent.sent_at > IN_TIME
-        if answer.code != ResponseCode.SUCCESS or late or not group.serves(master) or group.master != master:
+        group, now = self._group, self._now()
+        late = max(now.seconds - asked.seconds, now.masters - asked.masters) > IN_TIME
+        if answer.code != ResponseCode.SUCCESS or late or not group.serves(asked.master):
             return
-        if not any(file.problem for file in group.machines[master].service.parts.tables.settings):
-            slaves = given_up is not None and given_up == self._given_up()
+        if now.master != asked.master:
+            return
+        if not any(file.problem for file in group.machines[now.master].service.parts.tables.settings):
+            slaves = asked.given_up is not None and asked.given_up == now.given_up
             self._promises.changed(Key("topic", sent.topic), PERM_READ | PERM_WRITE, slaves=slaves)
+
+    def _now(self) -> _Moment:
+        group = self._group
+        process = group.machines[group.master].process
+        masters = -math.inf if process is None else process.seconds()
+        return _Moment(group.master, group.clock.seconds(), masters, self._given_up())
 
     def _given_up(self) -> int | None:
         """Waits for its slave's tables that the master has given up; None if it doesn't wait for that slave:

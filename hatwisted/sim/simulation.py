@@ -43,6 +43,10 @@ BEFORE, AFTER = 0.4, 0.8
 SETTLE = 150.0
 """Most seconds to heal: some slow retries of a slave (30 s each), and a registration."""
 
+STOPPED_LOOKS = (1.0, 4.0)
+"""Seconds until the operator looks for stores that have stopped, and looks again: a slow disk may still be at work
+on a sync that fails."""
+
 SETTLE_PAUSE = 1.0
 """Seconds between two sends meanwhile, on average."""
 
@@ -179,9 +183,10 @@ class Simulation:
     def _settle(self) -> None:
         self._load.pause = SETTLE_PAUSE
         limit = self.clock.seconds() + SETTLE
-        self._pass(1)
-        self.operator.restart_stopped()
-        self._pass(9)
+        for pause in STOPPED_LOOKS:
+            self._pass(pause)
+            self.operator.restart_stopped()
+        self._pass(5)
         while self.clock.seconds() < limit and not (self.group.linked() and self.group.equal_ends()):
             self._pass(1)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from hatwisted.pipeline.delta.commits import NOTE, landed_since
+from hatwisted.pipeline.delta.commits import landed_since
+from hatwisted.pipeline.delta.queuetails import NOTE
 from hatwisted.pipeline.errors import PipelineError
 from tests.fuzz.target import Target
 

@@ -70,7 +70,7 @@ def topic(request: pytest.FixtureRequest, group: BrokerGroup) -> str:
     """One of its own for each test and client, with a route."""
     name: str = request.node.name.translate(str.maketrans("[].", "---"))[-60:]
     put(group, name, "first", 1)
-    wait_until(lambda: route_of(group.namesrv_port, name), 30, "the topic has a route")
+    wait_until(lambda: route_of(group.namesrv_port, name), 60, "the topic has a route")
     return name
 
 
@@ -274,7 +274,7 @@ def test_B118_B138_the_same_in_a_mixed_cluster(master: Kind, slave: Kind, tmp_pa
         group.start()
         topic = f"failover-{master.value}-{slave.value}"
         put(group, topic, "first", 1)
-        wait_until(lambda: route_of(group.namesrv_port, topic), 30, "the topic has a route")
+        wait_until(lambda: route_of(group.namesrv_port, topic), 60, "the topic has a route")
         read_through_a_failover(group, version, topic, tmp_path)
 
 
@@ -297,14 +297,14 @@ def test_B118_B119_B142_a_backlog_comes_from_the_slave_and_what_that_lacks_from_
         fresh = put(group, "Fresh", "fresh", 400)
         group.wait_caught_up()
         with group.slave_client() as slave, program(group, version, "PushConsumer", tmp_path) as client:
-            wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 30, "the slave knows the topic")
+            wait_until(lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 60, "the slave knows the topic")
             for topic in ("Backlog", "Fresh"):
                 client.tell("start", topic, f"g-{topic}", topic, "*", "CLUSTERING")
             got = client.wait_for("got", has(backlog, fresh), SECONDS)
             wait_until(
                 # Of the last 10 s, of a minute, of ten: one of them has what was before a stall.
                 lambda: any(float(rate) > 0 for rate in slave.runtime_info()["getTransferedTps"].split()),
-                30,
+                60,
                 "the slave has given something",
             )
         assert len(got) == 1200, "repeated"

@@ -77,7 +77,7 @@ def create(group: BrokerGroup, topic: str) -> None:
     settings |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES)}
     with group.master_client() as client:
         client.call(UPDATE_TOPIC, {**settings, "topicSysFlag": "0", "order": "false"}).expect(0)
-    wait_until(lambda: route_of(group.namesrv_port, topic), 30, "the topic has a route")
+    wait_until(lambda: route_of(group.namesrv_port, topic), 60, "the topic has a route")
 
 
 def records(port: int, topic: str) -> list[StoredMessage]:
@@ -135,7 +135,7 @@ def test_oneway_sends_arrive(group: BrokerGroup, client: JavaClient, topic: str)
     client.tell("sync", topic, "first", 1)  # makes the topic
     client.tell("oneway", topic, "body", 20)
     expected = sorted([*numbered("body", 20), "first0"])
-    wait_until(lambda: sorted(bodies(group, topic)) == expected, 30, "all have arrived")
+    wait_until(lambda: sorted(bodies(group, topic)) == expected, 60, "all have arrived")
 
 
 def test_a_batch_is_consecutive_in_one_queue(group: BrokerGroup, client: JavaClient, topic: str) -> None:
@@ -163,7 +163,7 @@ def test_a_delayed_message_comes_when_it_is_due(group: BrokerGroup, client: Java
     assert_sent(client, ["later0"])
     early = bodies(group, topic)
     assert not early or time.monotonic() - begun > 1, "not delayed"
-    wait_until(lambda: bodies(group, topic) == ["later0"], 30, "the message is delivered")
+    wait_until(lambda: bodies(group, topic) == ["later0"], 60, "the message is delivered")
     assert time.monotonic() - begun > 0.8
     (found,) = records(group.master_port, topic)
     assert found.property("TAGS") == "even" and found.property("DELAY") in (None, "1")
@@ -175,12 +175,12 @@ def test_transactions_are_seen_when_committed_and_asked_about_when_undecided(
     client.tell("sync", topic, "first", 1)
     client.tell("transaction", topic, "kept", "COMMIT_MESSAGE")
     client.tell("transaction", topic, "dropped", "ROLLBACK_MESSAGE")
-    wait_until(lambda: "kept" in bodies(group, topic), 30, "a committed transaction is seen")
+    wait_until(lambda: "kept" in bodies(group, topic), 60, "a committed transaction is seen")
     client.tell("transaction", topic, "undecided", "UNKNOW")
     assert "undecided" not in bodies(group, topic)
     asked = client.wait_for("checked", bool, 60)
     assert asked[0] == ("undecided", topic)
-    wait_until(lambda: "undecided" in bodies(group, topic), 30, "what the check committed is seen")
+    wait_until(lambda: "undecided" in bodies(group, topic), 60, "what the check committed is seen")
     assert sorted(bodies(group, topic)) == ["first0", "kept", "undecided"]
 
 

@@ -39,7 +39,7 @@ def test_a_slaves_own_lag_behind_a_rocketmq_master(tmp_path: Path) -> None:
             known = shown.labels("hatwisted_ha_slave_master_end_offset")
             return bool(known) and shown("hatwisted_ha_slave_master_end_offset") == end
 
-        wait_until(level, 20, f"the slave knows that its master's log ends at {end}")
+        wait_until(level, 60, f"the slave knows that its master's log ends at {end}")
         assert figures()("hatwisted_ha_slave_lag_bytes") == 0
         assert figures()("hatwisted_ha_slave_lag_seconds") == 0
         group.slave.suspend()
@@ -49,11 +49,11 @@ def test_a_slaves_own_lag_behind_a_rocketmq_master(tmp_path: Path) -> None:
         further = group.master_end()
         group.slave.resume()
         wait_until(
-            lambda: figures()("hatwisted_log_end_offset") == further, 30, "the slave has what came meanwhile"
+            lambda: figures()("hatwisted_log_end_offset") == further, 60, "the slave has what came meanwhile"
         )
         group.master.kill()
         wait_until(
             lambda: not figures().labels("hatwisted_ha_slave_lag_bytes"),
-            30,
+            60,
             "nothing is known of a dead master",
         )

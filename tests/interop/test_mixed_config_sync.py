@@ -193,10 +193,10 @@ def test_B170_below_a_java_master_topics_are_copied_when_the_name_server_hears_o
             wait_until(lambda: TOPIC in topics(), SYNC_SECONDS, "the slave has had its first round")
             for number in range(3):
                 create(client, f"{LATER}{number}")
-                wait_until(lambda n=number: f"{LATER}{n}" in topics(), 30, "no round was due")  # type: ignore[misc]
+                wait_until(lambda n=number: f"{LATER}{n}" in topics(), 60, "no round was due")  # type: ignore[misc]
             beat(client, GROUP)
         wait_until(
             lambda: GROUP in table(pair.slave_port, ALL_GROUPS, "subscriptionGroupTable"),
-            30,
+            60,
             "its retry topic has brought the group along",
         )

@@ -161,7 +161,7 @@ def test_configuration_shown_and_changed_and_kept(run: Run, group: BrokerGroup, 
     assert "success" in run(*set_hours, hours)
     assert re.search(rf"fileReservedTime += +{hours}", run("getBrokerConfig", "-b", master(group)))
     conf = Path(group.folder / "master.conf")
-    wait_until(lambda: f"fileReservedTime={hours}\n" in conf.read_text(), 30.0, "the file has it")
+    wait_until(lambda: f"fileReservedTime={hours}\n" in conf.read_text(), 60, "the file has it")
     assert "fileReservedTime=" in conf.with_name("master.conf.bak").read_text()
     assert "fileReservedTime: can't be 'soon'" in run(*set_hours, "soon")
     fixed = run("updateBrokerConfig", "-b", master(group), "-k", "listenPort", "-v", 1)
@@ -171,9 +171,9 @@ def test_configuration_shown_and_changed_and_kept(run: Run, group: BrokerGroup, 
 def test_write_permission_of_the_broker_reaches_the_name_server(run: Run, group: BrokerGroup) -> None:
     change = ("updateBrokerConfig", "-b", master(group), "-k", "brokerPermission", "-v")
     run(*change, 4)
-    wait_until(lambda: '"perm":4' in run("topicRoute", "-t", "Probe"), 30.0, "no topic may be written")
+    wait_until(lambda: '"perm":4' in run("topicRoute", "-t", "Probe"), 60, "no topic may be written")
     run(*change, 6)
-    wait_until(lambda: '"perm":6' in run("topicRoute", "-t", "Probe"), 30.0, "all may again")
+    wait_until(lambda: '"perm":6' in run("topicRoute", "-t", "Probe"), 60, "all may again")
 
 
 def test_cleaning_up(run: Run, group: BrokerGroup, topic: str) -> None:

@@ -194,7 +194,7 @@ def test_B138_a_slave_whose_master_died_serves_reads_and_takes_no_writes(tmp_pat
             assert b"kept" in client.pull("Orphan", 0, 0).expect(0).body
             assert client.send("Orphan", b"refused").code == 14
         wait_until(
-            lambda: client_side(group.slave_port)["problem"], 30, "the slave says that its master is gone"
+            lambda: client_side(group.slave_port)["problem"], 60, "the slave says that its master is gone"
         )
         group.master.start()
         group.wait_linked()

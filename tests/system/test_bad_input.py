@@ -103,7 +103,7 @@ def test_nonsense_on_the_remoting_port_is_closed_with_a_reason(group: BrokerGrou
     with feed(group.master_port, data) as peer:
         source = f"{peer.getsockname()[0]}:{peer.getsockname()[1]}"
         assert is_closed_by(peer)
-    wait_until(lambda: source in group.master.log_text(), 30, "the log names the peer")
+    wait_until(lambda: source in group.master.log_text(), 60, "the log names the peer")
 
 
 @pytest.mark.parametrize("size", [1, 4, 7, 8, len(HEADER) - 1])

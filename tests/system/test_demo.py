@@ -47,7 +47,7 @@ def test_a_text_file_and_ctrl_c(tmp_path: Path) -> None:
     status, _ = finished(process)
     assert status == 0
     assert any("1,000 messages" in line for line in seen)
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 30, "all three have ended")
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 60, "all three have ended")
 
 
 def test_an_input_that_isnt_there(tmp_path: Path) -> None:

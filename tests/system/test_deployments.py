@@ -91,7 +91,7 @@ class Deployment:
             route = route_of(self.namesrv.port, TOPIC)
             return route is not None and route.queues.keys() == self.masters.keys()
 
-        wait_until(routed, 30, "the topic has its route")
+        wait_until(routed, 60, "the topic has its route")
 
     def _first(self, client: RemotingClient) -> bool:
         self.sent.append(b"first %d" % len(self.sent))
@@ -185,7 +185,7 @@ def test_B01_B05_B06_B08_B09_a_mode_from_its_files_end_to_end(
     cluster.send()
     cluster.wait_slaves()
     cluster.masters["broker-a"].kill()
-    wait_until(lambda: 0 not in cluster.known().get("broker-a", set()), 30, "the dead master is noticed")
+    wait_until(lambda: 0 not in cluster.known().get("broker-a", set()), 60, "the dead master is noticed")
     if mode.sends_go_on:
         assert cluster.send().keys() == {"broker-b"}
     else:

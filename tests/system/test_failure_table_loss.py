@@ -301,7 +301,7 @@ class Story:
             route = route_of(self.groups.namesrv_port, self.topic)
             return route is not None and len(route.queues) == 2
 
-        wait_until(on_both, 30, "the name server has the topic's route to both")
+        wait_until(on_both, 60, "the name server has the topic's route to both")
 
     def wait_synced(self) -> None:
         """Until the slave has just asked for the tables: its next round is 10 s away."""

@@ -55,7 +55,7 @@ async def topic(request: pytest.FixtureRequest, group: BrokerGroup, client: Twis
     """One of its own for each test, with one message in it and a route."""
     name: str = request.node.name[-60:]
     await client.tell("send", name, "first", 1)
-    await until(lambda: route_of(group.namesrv_port, name), 30, "the topic has a route")
+    await until(lambda: route_of(group.namesrv_port, name), 60, "the topic has a route")
     return name
 
 
@@ -310,7 +310,7 @@ async def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks
             await aside(group.wait_caught_up)
             with group.slave_client() as slave:
                 await until(
-                    lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 30, "the slave knows the topic"
+                    lambda: b'"Fresh"' in slave.call(ALL_TOPICS).body, 60, "the slave knows the topic"
                 )
             for topic in ("Backlog", "Fresh"):
                 await client.tell("start", topic, f"{topic}-group", topic, "CLUSTERING")
@@ -320,7 +320,7 @@ async def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks
             await until(
                 # Of the last 10 s, of a minute, of ten: one of them has what was before a stall.
                 lambda: any(float(rate) > 0 for rate in slave.runtime_info()["getTransferedTps"].split()),
-                30,
+                60,
                 "the slave has given something",
             )
 

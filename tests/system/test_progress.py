@@ -85,7 +85,7 @@ def test_a_master_without_name_servers_brings_one_and_tells_its_address(tmp_path
         assert f"this master starts its own name server, 127.0.0.1:{port}" in group.master.log_text()
         with group.master_client() as client:
             assert client.send("Progress", b"x").code == 0
-        wait_until(lambda: route_of(port, "Progress") is not None, 30, "the topic is routed")
+        wait_until(lambda: route_of(port, "Progress") is not None, 60, "the topic is routed")
         route = route_of(port, "Progress")
         assert route is not None and route.ports == {group.name: {0: group.master_port}}
         group.master.stop()

@@ -39,7 +39,7 @@ from twisted.python.failure import Failure
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.store.errors import StoreError
-from hatwisted.store.log.put import STORED, Put, PutStatus
+from hatwisted.store.log.put import HOPELESS, STORED, Put
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.layout import (
@@ -67,9 +67,6 @@ FIRST_PAUSE = 0.1
 
 MAX_PAUSE = 10.0
 """Seconds that this pause grows to (RocketMQ's DELAY_FOR_A_PERIOD)."""
-
-_HOPELESS = frozenset((PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED))
-"""Trying again doesn't help: the log has stricter limits than it had when the message was sent."""
 
 
 class Undeliverable(Exception):
@@ -338,7 +335,7 @@ class LevelDelivery:
         for index, put in zip(indexes, puts, strict=True):
             if put.status in STORED:
                 self._stored.add(index)
-            elif put.status in _HOPELESS:
+            elif put.status in HOPELESS:
                 self._stored.add(index)
                 self._log_skipped([f"queue offset {index}: {put.topic} doesn't take it: {put.reason}"])
             else:

@@ -9,11 +9,12 @@ other's store.
 Ops are read ahead of the halves, and those not yet met are kept; the op queue's progress never passes the
 oldest of them, so a restart reads them again. Rejected: RocketMQ's one unbroken loop, as a round with many
 halves would stop everything else here; a round runs in slices. A half that can't be put again ends the round
-and is met by the next, where RocketMQ gives up those above the limit. A round goes as far as the queue did when
-it began. RocketMQ's ends at a half stored after that: one stored by a clock that was ahead ends all rounds until
-then. And RocketMQ gives up a half by its age: one leap of a clock, or some days without a broker, give up all
-that is undecided. Here its rounds count, and a round waits a while for a producer that has yet to read what it was
-asked: one may have more transactions than a connection's buffers hold, and each is to have its turn.
+and is met by the next, where RocketMQ gives up those above the limit; one that never can be is given up. A round
+goes as far as the queue did when it began. RocketMQ's ends at a half stored after that: one stored by a clock that
+was ahead ends all rounds until then. And RocketMQ gives up a half by its age: one leap of a clock, or some days
+without a broker, give up all that is undecided. Here its rounds count, and a round waits a while for a producer
+that has yet to read what it was asked: one may have more transactions than a connection's buffers hold, and each
+is to have its turn.
 
 Only masters do this (B97 holds for halves too).
 """
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msgspec import structs
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -48,7 +49,7 @@ from hatwisted.config.schema import BrokerConfig
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
-from hatwisted.store.log.put import STORED, Put
+from hatwisted.store.log.put import HOPELESS, STORED, Put
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
@@ -254,7 +255,7 @@ class TransactionCheck:
         if own and abs(age) < spared:  # a producer's clock may be ahead, by any time
             first = properties.setdefault(PROPERTY_FIRST_OFFSET, str(half.queue_offset))
             self._immune.add(number(first))
-            return self._put(parked_again(half, properties)).addCallback(_stored)
+            return self._put(parked_again(half, properties)).addCallback(self._parked, half, properties)
         if not own and 0 <= age < self._options.timeout:
             return succeed(False)
         self._immune.discard(number(properties.get(PROPERTY_FIRST_OFFSET, "")))
@@ -270,7 +271,26 @@ class TransactionCheck:
             times=max(times, 0),
             topic=MAX_CHECKS_TOPIC,
         )
-        return self._put(again(half, MAX_CHECKS_TOPIC, HALF_QUEUE)).addCallback(_stored)
+        return self._put(again(half, MAX_CHECKS_TOPIC, HALF_QUEUE)).addCallback(self._given_up)
+
+    def _given_up(self, put: Put) -> bool:
+        if put.status in HOPELESS:
+            self._log.error("{topic} doesn't take it: {reason}", topic=put.topic, reason=put.reason)
+        return put.status in STORED or put.status in HOPELESS
+
+    def _parked(self, put: Put, half: Record, properties: dict[str, str]) -> bool | Deferred[bool]:
+        """Has it been parked again? One that can never be would end all rounds: it's asked about as it is, this
+        once."""
+        if put.status not in HOPELESS:
+            return put.status in STORED
+        self._log.warn(
+            "half message {offset} can't be parked again: {reason}",
+            offset=half.queue_offset,
+            reason=put.reason,
+        )
+        self._immune.discard(number(properties.get(PROPERTY_FIRST_OFFSET, "")))
+        self._ask(half.queue_offset, half.physical_offset, half, half.properties)
+        return self._give_up(half, number(half.properties.get(PROPERTY_CHECK_TIMES, "")))
 
     def _put(self, message: InnerMessage) -> Deferred[Put]:
         return self._puts.put(message)
@@ -281,7 +301,10 @@ class TransactionCheck:
     def _check(self, half: Record, properties: dict[str, str]) -> Generator[Deferred[Any], Any, bool]:
         yield self._heard(properties.get(PROPERTY_PRODUCER_GROUP, ""))
         put = yield self._put(parked_again(half, properties))
-        return self._ask(put, half, properties)
+        if put.status in STORED:
+            self._ask(put.queue_offset, put.offset, half, properties)
+        done: bool = yield maybeDeferred(self._parked, put, half, properties)
+        return done
 
     @inlineCallbacks
     def _heard(self, group: str) -> Generator[Deferred[Any], Any, None]:
@@ -292,29 +315,32 @@ class TransactionCheck:
             self._patience -= READ_PAUSE
             yield deferLater(self._clock, READ_PAUSE)
 
-    def _ask(self, put: Put, half: Record, properties: dict[str, str]) -> bool:
-        if put.status not in STORED:
-            return False
+    def _ask(self, queue_offset: int, offset: int, half: Record, properties: dict[str, str]) -> None:
+        """Ask one of its producers, if there is one.
+
+        - queue_offset, offset: where the half lies now, in its queue and in the log
+        - half: as it was read
+        - properties: as it has them now
+        """
         group = properties.get(PROPERTY_PRODUCER_GROUP, "")
         producer = self._producer(group)
         if producer is None:
             self._log.info("no producer of group {group} is connected, and reads, to check with", group=group)
-            return True
+            return
         try:
             topic, queue_id = half_destination(properties)
         except NoDestination as error:
             self._log.warn("half message {offset}: {error}", offset=half.queue_offset, error=error)
-            return True
+            return
         shown = structs.replace(
             half,
             topic=topic,
             raw_properties=encode_properties(properties),
             queue_id=queue_id,
-            queue_offset=put.queue_offset,
-            physical_offset=put.offset,
+            queue_offset=queue_offset,
+            physical_offset=offset,
         )
         producer.send(encode_command(_question(shown, properties)))
-        return True
 
     def _producer(self, group: str) -> RemotingConnection | None:
         """One of the group's, in turn; of those that read: questions have a whole message with them."""
@@ -356,7 +382,3 @@ def _encoded(shown: Record) -> bytes:
     offsets = shown.physical_offset, shown.store_timestamp, shown.queue_offset
     encoder.encode(one, encoder.topic_field(shown.topic), parts, *offsets)
     return b"".join(parts)
-
-
-def _stored(put: Put) -> bool:
-    return put.status in STORED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,15 @@ from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
-from hatwisted.cli.cluster.newslave import answers, check_connects, place_of, start, twistd, write_files
+from hatwisted.cli.cluster.newslave import (
+    answers,
+    check_connects,
+    place_of,
+    port_lock,
+    start,
+    twistd,
+    write_files,
+)
 from hatwisted.cli.cluster.slaveplan import (
     Master,
     Place,
@@ -94,19 +103,20 @@ def attach(
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
         master = await _master(cluster, servers, name)
         settings = _made_before(target, name)
-        if settings is None:
-            place = place_of(target, master.address, port, address)
-            settings = slave_settings(master, place, account) | encryption
-            _check(master, place, settings)
-            check_connects(master.ha_address)
-            write_files(target, {CONF: conf_text(master, settings)})
-        _say(as_json, _found(master, settings))
-        if no_start:
-            _print_starts(as_json, target, name)
-            return EXIT_OK
-        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
-        if not answers(slave):
-            start(target)
+        with port_lock() if settings is None and port is None else nullcontext():
+            if settings is None:
+                place = place_of(target, master.address, port, address)
+                settings = slave_settings(master, place, account) | encryption
+                _check(master, place, settings)
+                check_connects(master.ha_address)
+                write_files(target, {CONF: conf_text(master, settings)})
+            _say(as_json, _found(master, settings))
+            if no_start:
+                _print_starts(as_json, target, name)
+                return EXIT_OK
+            slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
+            if not answers(slave):
+                start(target)
         begun = time.monotonic()
         outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
         _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)

@@ -5,12 +5,15 @@ Started as an operator would, by twistd in the background; what it says of a sta
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -58,12 +61,21 @@ def own_address(master_address: str) -> str:
         raise CannotRun(f"{master_address}: can't be reached from here: {error.strerror or error}") from None
 
 
-def free_port(first: int = FIRST_PORT) -> int:
-    """The first listenPort, from `first` on, whose three ports are free."""
-    for port in range(first, LAST_PORT, 10):
-        if all(map(is_free, (port + each for each in NEIGHBOURS))):
-            return port
-    raise CannotRun(f"no free listenPort from {FIRST_PORT} to {LAST_PORT}: name one with --port")
+@contextmanager
+def port_lock() -> Iterator[None]:
+    """Held from the choice of ports until servers listen there: two commands at once would choose the same ones.
+    Where there is no place for the lock they may."""
+    path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def is_free(port: int) -> bool:
@@ -75,6 +87,16 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def free_port(first: int = FIRST_PORT, free: Callable[[int], bool] = is_free) -> int:
+    """The first listenPort, from `first` on, whose three ports are free. free: is this one?"""
+    for port in range(first, LAST_PORT, 10):
+        if all(free(port + each) for each in NEIGHBOURS):
+            return port
+    raise CannotRun(
+        f"no free listenPort from {first} to {LAST_PORT}: stop what listens there; attach takes one by --port"
+    )
 
 
 def answers(address: str) -> bool:

@@ -1,9 +1,9 @@
 """Delta tables without Spark: Parquet files by partition, and commits that happen once.
 
 Read `deltatable` (the schema: made, widened, refused), `tablefolder`, `names` and `datafiles` (files as they are
-written, to folders and object stores),
-`commits` (a batch takes effect once, and an earlier run can't commit late), `tails` and `landedrows` (what a
-table has), `orphans` and `compaction` (tidying up).
+written, to folders and object stores), `commits` (a batch takes effect once, and an earlier run can't commit
+late), `tails`, `queuetails` and `landedrows` (what a table has, and where it ends), `orphans` and `compaction`
+(tidying up).
 
 A table's files are never changed; of those that no commit mentions, only those of our own runs are removed.
 """

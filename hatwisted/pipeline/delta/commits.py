@@ -14,7 +14,7 @@ lock file alone was rejected: Spark's JVM outlives its killed driver program by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,13 +24,12 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
-from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.errors import Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.queuetails import NOTE, QueueTails, landed_queues, noted_queues, queue_note
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
-NOTE: Final = "hatwisted"
-"""Key of what a commit says about itself in Delta's commit information."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ class Claim:
 
     writer: Writer
     epoch: int
+    by_queue: bool = False
+    """Is a cluster landed, queue by queue? Then commits say where each one ends (queuetails.py)."""
 
     def transactions(self) -> list[Transaction]:
         return [Transaction(FENCE + broker, self.epoch) for broker in self.writer.brokers]
@@ -53,14 +54,28 @@ class Claim:
                     " stop one of the two landings"
                 )
 
+    def check_brokers(self, brokers: Iterable[str | None], path: str) -> None:
+        """Raises Unclaimed if there are rows of a broker that isn't the claim's.
 
-def claim(path: str, writer: Writer) -> Claim:
-    """Take over the landing of the writer's brokers from every earlier run."""
+        - brokers: of some rows; None: of none
+        - path: of the table
+        """
+        for broker in sorted({each for each in brokers if each is not None} - {*self.writer.brokers}):
+            raise Unclaimed(f"{path}: broker {broker} appeared after the landing began; start it again")
+
+
+def claim(path: str, writer: Writer, by_queue: bool = False) -> Claim:
+    """Take over the landing of the writer's brokers from every earlier run.
+
+    - path: of the table
+    - writer: the brokers
+    - by_queue: will commits say where each queue ends?
+    """
     refusal = None
     for _ in range(ATTEMPTS):
         table = open_table(path)
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
-        found = Claim(writer, max(epochs, default=0) + 1)
+        found = Claim(writer, max(epochs, default=0) + 1, by_queue)
         try:
             _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(writer.brokers)})
         except CommitFailedError as error:
@@ -72,6 +87,20 @@ def claim(path: str, writer: Writer) -> Claim:
     )
 
 
+def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
+    """A claim of these brokers as well; the same one if it has them all. Raises Fenced if it has ended.
+
+    - path: of the table
+    - held: the claim
+    - brokers: whose logs are read now
+    """
+    writer = Writer.of([*held.writer.brokers, *brokers])
+    if writer == held.writer:
+        return held
+    held.check(open_table(path), path)
+    return claim(path, writer, held.by_queue)
+
+
 def commit_files(
     path: str,
     files: Sequence[DataFile],
@@ -79,6 +108,7 @@ def commit_files(
     application: str,
     number: int,
     held: Claim | None,
+    queues: QueueTails | None = None,
 ) -> bool:
     """Add a batch of files to the table; False if that batch is there already. Raises Fenced if the claim has
     ended.
@@ -88,6 +118,7 @@ def commit_files(
     - application: who writes, across restarts
     - number: of the batch
     - held: the claim
+    - queues: where the files' queues end, for a claim by queue
     """
     refusal = None
     for _ in range(ATTEMPTS):
@@ -98,13 +129,38 @@ def commit_files(
         if last is not None and last >= number:
             return False
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
+        note = _note(files, application, number)
+        if held is not None:
+            note["brokers"] = list(held.writer.brokers)
+            if held.by_queue:
+                note |= queue_note(noted_queues(table, held.writer.brokers), queues or {})
         try:
-            _commit(table, [_add(file) for file in files], transactions, _note(files, application, number))
+            _commit(table, [_add(file) for file in files], transactions, note)
         except CommitFailedError as error:
             refusal = error
             continue
         return True
     raise WrongTable(f"{path}: batch {number} wasn't committed in {ATTEMPTS} attempts: {refusal}")
+
+
+def note_queues(path: str, held: Claim) -> QueueTails:
+    """Where each queue of the claim's brokers ends, and a commit that says so, unless it's said already."""
+    refusal = None
+    for _ in range(ATTEMPTS):
+        table = open_table(path)
+        held.check(table, path)
+        brokers = held.writer.brokers
+        queues = landed_queues(table, brokers)
+        if not queues or not noted_queues(table, brokers)[1]:
+            return queues
+        note = queue_note((queues, frozenset()), {}) | {"brokers": list(brokers)}
+        try:
+            _commit(table, [], held.transactions(), note)
+        except CommitFailedError as error:
+            refusal = error
+            continue
+        return queues
+    raise WrongTable(f"{path}: where its queues end wasn't noted in {ATTEMPTS} attempts: {refusal}")
 
 
 def _commit(
@@ -128,20 +184,6 @@ def _note(files: Sequence[DataFile], application: str, number: int) -> dict[str,
         "bytes": sum(file.size for file in files),
         "log_bytes": sum(file.log_bytes for file in files),
     }
-
-
-def last_application(path: str) -> str | None:
-    """The application id of the landing that committed rows last, as far back as the table's history reaches."""
-    table, looked_at = open_table(path), 10
-    while True:
-        history = table.history(looked_at)
-        for entry in history:
-            note = entry.get(NOTE)
-            if isinstance(note, dict) and isinstance(note.get("application"), str):
-                return str(note["application"])
-        if len(history) < looked_at:
-            return None
-        looked_at *= 10
 
 
 @dataclass(frozen=True)

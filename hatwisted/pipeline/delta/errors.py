@@ -9,3 +9,7 @@ class WrongTable(PipelineError):
 
 class Fenced(PipelineError):
     """Another run took over this landing; what this one wrote since then isn't committed."""
+
+
+class Unclaimed(PipelineError):
+    """There are rows of a broker that this run hasn't claimed; they aren't committed."""

@@ -64,20 +64,6 @@ def plain_rows(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def landed_queue_ends(path: str) -> dict[tuple[str, str, int], int]:
-    """The queue offset after the last landed one, by topic, broker and queue; reads four columns of the table."""
-    columns = ["topic", "broker", "queue_id", "queue_offset"]
-    found: dict[tuple[str, str, int], int] = {}
-    for batch in open_table(path).to_pyarrow_dataset().to_batches(columns=columns):
-        last = pa.Table.from_batches([batch]).group_by(columns[:3]).aggregate([("queue_offset", "max")])
-        for row in last.to_pylist():
-            if row["queue_offset_max"] is None:
-                continue  # a damaged range of a store
-            queue = (row["topic"], row["broker"], row["queue_id"])
-            found[queue] = max(found.get(queue, 0), row["queue_offset_max"] + 1)
-    return found
-
-
 @dataclass(frozen=True)
 class _Bounds:
     """What the log says of a file; a file without statistics may hold anything."""

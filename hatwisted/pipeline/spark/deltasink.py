@@ -20,10 +20,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -39,6 +40,7 @@ from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.spark.planstream import planned_rows
@@ -83,21 +85,24 @@ class SinkOptions:
 
 def encode_claim(claim: Claim) -> str:
     """A claim as the option `claim`."""
-    return json.dumps({"epoch": claim.epoch, "brokers": list(claim.writer.brokers)})
+    brokers = list(claim.writer.brokers)
+    return json.dumps({"epoch": claim.epoch, "brokers": brokers, "byQueue": claim.by_queue})
 
 
 def decode_claim(text: str | None) -> Claim | None:
     if text is None:
         return None
     found = json.loads(text)
-    return Claim(Writer.of(found["brokers"]), found["epoch"])
+    return Claim(Writer.of(found["brokers"]), found["epoch"], found["byQueue"])
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task hands to the commit."""
+    """What a task hands to the commit. brokers: whose rows it wrote for a claim; queues: where they end."""
 
     files: list[DataFile]
+    brokers: frozenset[str] = frozenset()
+    queues: QueueTails = field(default_factory=dict)
 
 
 class _TableWriter:
@@ -122,10 +127,16 @@ class _TableWriter:
             writer=claim.writer.digest,
             epoch=claim.epoch,
         )
+        brokers: set[str] = set()
+        queues: QueueTails = {}
         try:
             for batch in self._rows(iterator):
                 files.write(batch)
-            return Written(files.close())
+                if self._options.claim is not None:
+                    brokers |= set(pc.unique(batch.column("broker")).to_pylist())
+                    if claim.by_queue:
+                        queues = later(queues, last_of_queues(batch))
+            return Written(files.close(), frozenset(brokers), queues)
         except BaseException:
             files.abandon()
             raise
@@ -134,15 +145,16 @@ class _TableWriter:
         return batches if self._options.planned is None else map(with_store_date, planned_rows(batches))
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
-        files = _files(messages)
+        files, held = _files(messages), self._options.claim
         if not files:
             return  # nothing was written, so there's nothing to commit
+        queues: QueueTails = {}
+        for written in _written(messages):
+            if held is not None:
+                held.check_brokers(written.brokers, self._options.path)
+            queues = later(queues, written.queues)
         made = commit_files(
-            self._options.path,
-            files,
-            application=application,
-            number=number,
-            held=self._options.claim,
+            self._options.path, files, application=application, number=number, held=held, queues=queues
         )
         if not made:
             self._remove(files)
@@ -176,7 +188,11 @@ class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
 
 def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
     """All tasks' files; a task that failed has no message."""
-    return [file for message in messages if message is not None for file in cast(Written, message).files]
+    return [file for written in _written(messages) for file in written.files]
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [cast(Written, message) for message in messages if message is not None]
 
 
 class DeltaSink(DataSource):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, O
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import sql92_filter
 from hatwisted.wire.consumerdata import TOOLS_GROUP
+from hatwisted.wire.messagequeue import MessageQueue
 
 NAME: Final = "rocketmq"
 _TLS_OPTIONS: Final = ("tlsTrustFile", "tlsCertificate", "tlsKey", "tlsKeyPassword", "tlsVerify")
@@ -93,6 +95,13 @@ class TopicChoice:
         """What one question finds of them, and the named topics that nobody knows."""
         found, unknown = cluster.queues_now(self.topics, self.pattern)
         return self._chosen(found), unknown
+
+    def has(self, queue: MessageQueue) -> bool:
+        """Is it one of those that are read, if it exists?"""
+        if self.assigned is not None:
+            return self.assigned.has(queue)
+        by_name = self.pattern is not None and re.fullmatch(self.pattern, queue.topic)
+        return queue.topic in self.topics or bool(by_name)
 
     def _chosen(self, queues: Queues) -> Queues:
         if self.assigned is None:

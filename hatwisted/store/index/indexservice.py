@@ -89,7 +89,8 @@ class IndexService:
         self._items = items
         self._worker = worker
         self._next = NextIndexFile(fs, directory, file_length(slots, items), worker)
-        self._names_changed = False
+        self._names_changed = self._names_synced = 0
+        """How often files were made or removed, and how many of these times are on the disk."""
         self.files: list[IndexFile] = []
         """Oldest first."""
         self.checkpoint_timestamp = 0
@@ -168,7 +169,7 @@ class IndexService:
         for file in self.files[position:]:
             file.close()
             self._fs.remove(file.path)
-            self._names_changed = True
+            self._names_changed += 1
         del self.files[position:]
 
     def _drop_empty(self) -> None:
@@ -249,7 +250,7 @@ class IndexService:
         """Give the prepared file its name and its place after the last one, which is full now."""
         path = join(self._directory, self._new_name())
         file = self._next.take(path)
-        self._names_changed = True
+        self._names_changed += 1
         new = IndexFile(file, path, self._slots, self._items, reserved=True)
         old = self.files[-1] if self.files else None
         new.preset(old.end_timestamp if old else 0, old.end_physical if old else 0)
@@ -314,21 +315,24 @@ class IndexService:
 
     def datasync(self) -> None:
         """As `flush`, here and now. Blocks, may run in another thread."""
-        for file in list(self.files):
-            full, timestamp, physical = not file.room, file.end_timestamp, file.end_physical
+        files, filled = list(self.files), []
+        names = self._names_changed
+        for file in files:
+            if not file.room:
+                filled.append((file.end_timestamp, file.end_physical))
             if file.dirty:
                 try:
                     file.datasync()
                 except BaseException:
                     file.dirty = True
                     raise
-            if full:
-                self.checkpoint_timestamp = max(self.checkpoint_timestamp, timestamp)
-                self.filled = max(self.filled, physical)
-        if self._names_changed:
-            self._names_changed = False
+        if names != self._names_synced:
             self._fs.sync_folder(self._directory)
             self._fs.sync_folder(dirname(self._directory))
+            self._names_synced = names
+        for timestamp, physical in filled:
+            self.checkpoint_timestamp = max(self.checkpoint_timestamp, timestamp)
+            self.filled = max(self.filled, physical)
 
     def expire(self, min_physical: int) -> Deferred[None]:
         """The log now begins at `min_physical`: remove the files that only name records below it (never the

@@ -46,6 +46,9 @@ STORED = frozenset(
 )
 """The message is in the master's log, whatever else is not known about it."""
 
+HOPELESS = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+"""Trying again doesn't help. What was stored before is too big now: for other limits, or with what was added."""
+
 Entry = tuple[int, bytes, bytes]
 """(flag, body, raw properties) of one message of a put."""
 

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from hatwisted.cli.cluster.newslave import port_lock
 from testbed.brokergroup import OURS, BrokerGroup, log_end_of
 from testbed.processes import free_port, wait_until
 from testbed.storefiles import first_difference
 from tests.support.tutorial import stop_slave
 
 MESSAGES = 2000
+LOCKS = Path("/proc/locks")
 
 
 @pytest.fixture
@@ -33,16 +35,22 @@ def group(tmp_path: Path) -> Iterator[BrokerGroup]:
         stop_slave(tmp_path)
 
 
-def attach(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.CompletedProcess[str]:
+def begin(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.Popen[str]:
     words = ["attach", f"127.0.0.1:{group.namesrv_port}", name, "--dir", "copy", *more]
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "hatwisted", *words],
         cwd=group.folder,
         env={**os.environ, "HOME": str(group.folder)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
     )
+
+
+def attach(group: BrokerGroup, *more: str, name: str = "broker-a") -> subprocess.CompletedProcess[str]:
+    process = begin(group, *more, name=name)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -67,6 +75,19 @@ def test_a_whole_copy_and_again_after_a_stop(group: BrokerGroup) -> None:
     stop_slave(group.folder)
     group.master.stop()
     assert first_difference(group.master_store, group.folder / "copy" / "store", plan["logBytes"]) is None
+
+
+@pytest.mark.skipif(not LOCKS.exists(), reason="needs a system that shows who waits for a lock")
+def test_a_port_is_chosen_when_nobody_else_chooses_one(group: BrokerGroup) -> None:
+    def waits(process: subprocess.Popen[str]) -> bool:
+        return any("->" in line.split() and str(process.pid) in line.split() for line in LOCKS.open())
+
+    with port_lock():
+        process = begin(group)
+        wait_until(lambda: waits(process) or process.poll() is not None, 60, "it waits for its turn")
+        assert not (group.folder / "copy").exists()
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, "level    it has all" in out) == (0, True), err
 
 
 def test_what_is_refused_leaves_nothing_behind(group: BrokerGroup) -> None:

@@ -70,7 +70,7 @@ def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None
     with upped(tmp_path) as group:
         group.hatwisted("produce", "Hello", given=b"hello\n")
         assert group.hatwisted("consume", "Hello", "--from", "first", "--count", "1") == b"hello\n"
-        wait_until(lambda: log_end_of(group.master) == log_end_of(group.slave) > 0, 30, "both have it")
+        wait_until(lambda: log_end_of(group.master) == log_end_of(group.slave) > 0, 60, "both have it")
         assert b"all well" in group.hatwisted("status")
         assert group.end() == 0, group.text()
         said = group.text()

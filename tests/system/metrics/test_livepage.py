@@ -70,7 +70,7 @@ def text_of(browser: Chromium, part: str) -> str:
 
 
 def until(browser: Chromium, condition: Callable[[], bool], what: str) -> None:
-    wait_until(condition, 40, f"{what}; the page: {text_of(browser, 'state')}")
+    wait_until(condition, 60, f"{what}; the page: {text_of(browser, 'state')}")
 
 
 def test_figures_move_as_the_brokers_do(pair: Shown, browser: Chromium) -> None:

@@ -15,7 +15,7 @@ from hatwisted.broker.transaction.transactioncheck import (
     CheckOptions,
     TransactionCheck,
 )
-from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
+from hatwisted.wire.layout import HALF_TOPIC, MAX_PROPERTIES_LENGTH, OP_HALF_TOPIC
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.topics import MAX_CHECKS_TOPIC
 from tests.unit.broker.rig import GroupMember
@@ -139,6 +139,26 @@ class TransactionCheckTests(TransactionCase):
         self.assertEqual(given_up.properties["TRANSACTION_CHECK_TIMES"], "3")
         self.round()
         self.assertEqual(len(self.records()), 5)
+
+    @inlineCallbacks
+    def test_a_half_that_can_never_be_parked_again_is_asked_about_once_and_holds_up_no_other(self):  # type: ignore[no-untyped-def]
+        """Its properties have no room for a count; or maxMessageSize has been lowered since it was sent."""
+        client = yield self.producer()
+        yield self.send_half()
+        room = MAX_PROPERTIES_LENGTH - len(self.records(HALF_TOPIC)[0].raw_properties) - len("\x02p\x01")
+        for more in ("", "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01900"):
+            yield self.send_half(b"full", f"{PREPARED}{more}\x02p\x01{'x' * (room - len(more))}")
+        yield self.send_half(bytes(3000))
+        self.store.log.limits.max_message_size = 2000
+        yield self.send_half()
+        self.round()
+        asked = yield client.asked(5)
+        self.assertEqual([each.ext["tranStateTableOffset"] for each in asked], ["5", "1", "2", "3", "6"])
+        self.assertEqual(decode_record(asked[3].body).body, bytes(3000))
+        self.assertEqual([record.body for record in self.records(MAX_CHECKS_TOPIC)], [b"full", b"full"])
+        self.assertEqual(self.progress()[0], 5)
+        answer = yield self.end((1, int(asked[1].ext["commitLogOffset"])))
+        self.assertEqual((answer.code, len(self.records("T"))), (0, 1))
 
     @inlineCallbacks
     def test_a_half_is_asked_about_however_old_a_clock_that_leaps_makes_it(self):  # type: ignore[no-untyped-def]

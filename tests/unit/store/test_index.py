@@ -518,6 +518,21 @@ class LoadTests(IndexTestCase):
         self.patch(service, "datasync", lambda: 1 // 0)
         self.failureResultOf(service.flush(), ZeroDivisionError)
 
+    def test_a_file_is_on_the_disk_once_its_name_is(self) -> None:
+        fs = FaultyFileSystem()
+        self.fs = fs
+        service = self.service(7, 3)
+        fs.fail("sync_folder", path="/index", times=2)
+        with capturedLogs():
+            service.append(*columns([(1, 0, 10), (1, 1, 20), (1, 2, 30)]))
+            self.successResultOf(service.flush())
+        self.assertEqual((service.checkpoint_timestamp, service.filled), (0, -1))
+        synced = fs.count("sync_folder", "/index")
+        for _ in range(2):
+            self.successResultOf(service.flush())
+            self.assertEqual((service.checkpoint_timestamp, service.filled), (20, 1))
+        self.assertEqual(fs.count("sync_folder", "/index") - synced, 1, "tried again, and then it's done")
+
     def test_flush_tells_the_checkpoint_about_full_files_only(self) -> None:
         service = self.service(7, 3)
         service.append(*columns([(1, 0, 10)]))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def check_iceberg(source: LandingSource, table: str, how: LandOptions) -> None:
     """Raises PipelineError if this can't be landed there."""
-    reason = unsupported(source, how)
+    reason = unsupported(source, how) if isinstance(source, Stores) else "it takes stores, and no cluster"
     if how.engine == "spark":
         reason = "Spark's part is Delta"
     elif reason is None and how.checkpoint is not None:
@@ -134,9 +134,8 @@ class IcebergLanding:
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""
         from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
-        from hatwisted.pipeline.iceberg.snapshots import landed_tails
 
-        tails = landed_tails(self.table, self.name, self.held.brokers)
+        tails = self._tails()
         total, done, waiting = self.source.backlog(tails), 0, 0
         begins = {broker: tail.end for broker, tail in tails.items()}
         files = IcebergFiles(self.table, self.name)
@@ -158,6 +157,21 @@ class IcebergLanding:
             # Those of a commit under way stay: who knows what became of it.
             files.drop()
             raise
+
+    def _tails(self) -> dict[str, Tail]:
+        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
+        the table may have rows."""
+        from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
+
+        brokers = {*self.held.brokers, *self.source.writer().brokers}
+        more = brokers > {*self.held.brokers}
+        if more:
+            self.held.check(self.table, self.name)
+            self.held = claim(self.table, self.name, brokers)
+        tails = landed_tails(self.table, self.name, self.held.brokers)
+        if more:
+            self.source.check(tails)
+        return tails
 
     def _commit(self, files: IcebergFiles, tails: dict[str, Tail]) -> None:
         """tails: before; changed to those after."""

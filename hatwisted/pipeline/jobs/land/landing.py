@@ -21,12 +21,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from hatwisted.pipeline.decode.storebytes import is_remote
-from hatwisted.pipeline.delta.commits import claim, landed_since, last_application
+from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, note_queues, widened
+from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
@@ -36,8 +37,9 @@ from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.checkpoint import reached
+from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
 from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
-from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
     LandingState,
     default_folder,
@@ -99,22 +101,19 @@ def land(
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
-        held = claim(path, writer)
-        if _is_behind(state, path, source, writer):
-            _log.warning(
-                "%s: the table has rows of beyond this checkpoint: going on after those", state.folder
-            )
-            state = state.renewed()
+        held = claim(path, writer, source.by_queue)
         removed = remove_orphans(path, held)
         before, known = open_table(path).version(), _damages(source)
-        if isinstance(source, Stores) and engine == "local":
-            local = LocalLanding(path, source, state, held, options, report, seconds)
+        if engine == "local":
+            local = (
+                ClusterLanding(path, source, state, held, options, report, seconds)
+                if isinstance(source, Cluster)
+                else LocalLanding(path, cast(Stores, source), state, held, options, report, seconds)
+            )
             compaction, stopped = local.run(stop)
         else:
-            from hatwisted.pipeline.jobs.land.sparklanding import SparkLanding
-
-            query = SparkLanding(path, source, state, held, options, before, report, seconds)
-            compaction, stopped = query.run(spark or _session(), stop)
+            run = _SparkRun(path, source, held, options, report, seconds)
+            state, compaction, stopped = run.run(state, spark or _session(), stop)
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,
@@ -151,7 +150,7 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Liter
         return "spark"
     path = table_path(table)
     tails = landed_tails(path, source.writer().brokers) if is_table(path) else {}
-    return "local" if source.backlog(tails) <= LOCAL_BYTES else "spark"
+    return "local" if source.backlog(tails, path) <= LOCAL_BYTES else "spark"
 
 
 def _session() -> SparkSession:
@@ -177,13 +176,66 @@ def _state(
     return landing_state(folder, table_id=table_id, kind=kind, identity=identity)
 
 
-def _is_behind(state: LandingState, path: str, source: LandingSource, writer: Writer) -> bool:
-    """Has somebody else landed what this checkpoint would land again?"""
-    if state.fresh or last_application(path) == state.application:
-        return False
-    last = open_table(path).transaction_version(state.application)
-    found = reached(state.spark_folder, lambda batch: last is not None and last >= batch)
-    return found is not None and source.is_beyond(found, path, landed_tails(path, writer.brokers))
+@dataclass
+class _SparkRun:
+    """A query, and another one with more brokers if some appear meanwhile: what isn't claimed isn't committed.
+
+    - path: of the table
+    - source: what is landed
+    - held: the claim
+    - options: how
+    - report: the progress
+    - seconds: the clock
+    """
+
+    path: str
+    source: LandingSource
+    held: Claim
+    options: LandOptions
+    report: Progress
+    seconds: Callable[[], float]
+
+    def run(
+        self, state: LandingState, spark: SparkSession, stop: threading.Event
+    ) -> tuple[LandingState, Compaction, bool]:
+        """(the progress at its end, what was compacted, whether it was stopped before its end).
+
+        - state: the progress
+        - spark: the session
+        - stop: ends it
+        """
+        from hatwisted.pipeline.jobs.land.sparklanding import SparkLanding
+
+        before = open_table(self.path).version()
+        if self.held.by_queue:
+            note_queues(self.path, self.held)
+        while True:
+            if self._is_behind(state):
+                _log.warning(
+                    "%s: the table has rows of beyond this checkpoint: going on after those", state.folder
+                )
+                state = state.renewed()
+            query = SparkLanding(
+                self.path, self.source, state, self.held, self.options, before, self.report, self.seconds
+            )
+            try:
+                return state, *query.run(spark, stop)
+            except PipelineError:
+                held = widened(self.path, self.held, self.source.writer().brokers)
+                if held == self.held:
+                    raise
+                self.held, state = held, state.looked_at_again()
+                self.source.check(landed_tails(self.path, held.writer.brokers))
+                _log.info("%s: landing the brokers %s", self.path, ", ".join(held.writer.brokers))
+
+    def _is_behind(self, state: LandingState) -> bool:
+        """Has somebody else landed what this checkpoint would land again?"""
+        if state.fresh:
+            return False
+        last = open_table(self.path).transaction_version(state.application)
+        found = reached(state.spark_folder, lambda batch: last is not None and last >= batch)
+        tails = landed_tails(self.path, self.held.writer.brokers)
+        return found is not None and self.source.is_beyond(found, self.path, tails)
 
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:

@@ -8,27 +8,41 @@ checkpoint, and in how much of the log they can show for comparison.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from hatwisted.blocking.settings import ClusterSettings
+from hatwisted.clientcore.errors import OffsetsGone
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
-from hatwisted.pipeline.delta.tails import Tail, landed_queue_ends, plain_rows
+from hatwisted.pipeline.delta.tails import Tail, plain_rows
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.remote.clusterreader import ClusterReader
+from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
+from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueoffsets import offsets_json, stored_offsets
 from hatwisted.pipeline.spark.readoptions import Options
-from hatwisted.pipeline.spark.rocketmqoptions import TopicChoice, cluster_settings, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqoptions import (
+    TopicChoice,
+    broker_away,
+    cluster_settings,
+    rocketmq_options,
+)
 from hatwisted.pipeline.spark.storelist import StoreList
-from hatwisted.wire.messagequeue import MessageQueue
 
 TASK_BYTES: Final = 256 << 20
 """Of log, at least, by default: each task writes a file for every partition of the table that it has rows of."""
 TASKS_PER_CORE: Final = 2
 """Per core, of a full trigger: few large files, and still work for a core that finishes early."""
+MESSAGE_BYTES: Final = 1 << 10
+"""Of a message, about, where only their number is known."""
+
+_log = logging.getLogger(__name__)
 
 
 class WrongStore(PipelineError):
@@ -48,11 +62,23 @@ class LandingSource(Protocol):
     def identity(self) -> Writer:
         """What a checkpoint belongs to."""
 
+    @property
+    def more(self) -> Mapping[str, str]:
+        """Further options of the read, as the user gave them."""
+
+    @property
+    def by_queue(self) -> bool:
+        """Do its rows come by queue, so that a queue's last row says where it goes on?"""
+
     def check(self, tails: Mapping[str, Tail]) -> None:
         """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
 
-    def backlog(self, tails: Mapping[str, Tail]) -> int:
-        """About how many bytes of log there are to land now; 0 if that isn't known."""
+    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
+        """About how many bytes of log there are to land now; 0 if that isn't known.
+
+        - tails: the table's last records
+        - table: its folder
+        """
 
     def options(self) -> dict[str, str]:
         """Options of the read."""
@@ -84,6 +110,7 @@ class Stores:
     paths: Sequence[str]
     more: Mapping[str, str] = field(default_factory=dict)
     format: str = "commitlog"
+    by_queue: bool = False
 
     def writer(self) -> Writer:
         return Writer.of(self.stores())
@@ -101,7 +128,7 @@ class Stores:
             if broker in tails:
                 _check_store(store, tails[broker])
 
-    def backlog(self, tails: Mapping[str, Tail]) -> int:
+    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
         begins = {broker: tail.end for broker, tail in tails.items()}
         stores = self.stores().items()
         return sum(max(0, store.end() - begins.get(broker, store.min_offset)) for broker, store in stores)
@@ -121,12 +148,24 @@ class Stores:
         return any(tail.end > reached.get(broker, 0) for broker, tail in tails.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a cluster's options say. lossy: deleted messages are no error; patience: seconds for which a group of
+    brokers may be away."""
+
+    settings: ClusterSettings
+    choice: TopicChoice
+    lossy: bool
+    patience: float
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Topics of a cluster, read over the network: `topics` or a regular expression of their names.
 
-    `more` are further options of the source `rocketmq`. A checkpoint belongs to the name servers and topics.
-    A broker can't be asked what its log holds at an offset, so a table isn't compared with it.
+    `more` are further options of the source `rocketmq`. A checkpoint belongs to the name servers and topics; where
+    the table ends in each queue outranks it. That a queue is the one that was landed is known by its last landed
+    record.
     """
 
     name_servers: str
@@ -134,24 +173,37 @@ class Cluster:
     pattern: str | None = None
     more: Mapping[str, str] = field(default_factory=dict)
     format: str = "rocketmq"
+    by_queue: bool = True
 
     def writer(self) -> Writer:
-        return Writer.of(queue.broker_name for queue in self._queues())
+        reading = self.reading()
+        with ClusterReader(reading.settings) as cluster:
+            return Writer.of(queue.broker_name for queue in _queues(cluster, reading))
 
     def identity(self) -> Writer:
         return Writer.of([self.name_servers, *self.topics, *([self.pattern] if self.pattern else [])])
 
-    def _queues(self) -> Collection[MessageQueue]:
+    def reading(self) -> Reading:
+        """The options, understood."""
         options = rocketmq_options(self.options())
-        choice, strict = TopicChoice.of(options), options.flag("failOnDataLoss", True)
-        with ClusterReader(cluster_settings(options)) as cluster:
-            return set(choice.queues(cluster) if strict else choice.queues_left(cluster))
+        lossy = not options.flag("failOnDataLoss", True)
+        return Reading(cluster_settings(options), TopicChoice.of(options), lossy, broker_away(options))
 
     def check(self, tails: Mapping[str, Tail]) -> None:
         pass
 
-    def backlog(self, tails: Mapping[str, Tail]) -> int:
-        return 0
+    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
+        if table is None:
+            return 0
+        reading = self.reading()
+        with ClusterReader(reading.settings) as cluster:
+            queues = _queues(cluster, reading)
+            bounds = cluster.bounds(queues)
+        landed = _landed(table, queues) if is_table(table) else {}
+        ends = {queue: tail.end for queue, tail in landed.items()}
+        return MESSAGE_BYTES * sum(
+            max(0, each.high - max(each.low, ends.get(queue, 0))) for queue, each in bounds.items()
+        )
 
     def options(self) -> dict[str, str]:
         chosen = {"topics": json.dumps(list(self.topics))} if self.topics else {}
@@ -163,21 +215,36 @@ class Cluster:
         return {} if partitions is None else {"minPartitions": str(partitions)}
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
-        there = self._queues()
-        ends = {queue: end for queue, end in _queue_ends(table).items() if queue in there}
-        return {"startingOffsets": json.dumps(offsets_json(ends))} if ends else {}
+        reading = self.reading()
+
+        def lost(what: str) -> None:
+            if not reading.lossy:
+                raise OffsetsGone(f"{what}: set failOnDataLoss=false to continue with what is left")
+            _log.warning("%s", what)
+
+        with ClusterReader(reading.settings) as cluster:
+            queues = _queues(cluster, reading)
+            landed = _landed(table, queues)
+            known = {queue: at for queue, at in queues.items() if queue in landed}
+            starts = queue_starts(cluster, known, cluster.bounds(known), landed, lost)
+        return {"startingOffsets": json.dumps(offsets_json(starts))} if starts else {}
 
     def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
-        offsets, there = stored_offsets(reached), self._queues()
-        return any(end > offsets.get(queue, 0) for queue, end in _queue_ends(table).items() if queue in there)
+        reading = self.reading()
+        with ClusterReader(reading.settings) as cluster:
+            there = _queues(cluster, reading)
+        offsets = stored_offsets(reached)
+        landed = _landed(table, there)
+        return any(tail.end > offsets.get(queue, 0) for queue, tail in landed.items() if queue in there)
 
 
-def _queue_ends(table: str) -> dict[MessageQueue, int]:
-    """The queue offset after the last landed message of each queue."""
-    return {
-        MessageQueue(topic=topic, broker_name=broker, queue_id=number): end
-        for (topic, broker, number), end in landed_queue_ends(table).items()
-    }
+def _queues(cluster: ClusterReader, reading: Reading) -> Queues:
+    choice = reading.choice
+    return choice.queues_left(cluster) if reading.lossy else choice.queues(cluster)
+
+
+def _landed(table: str, queues: Queues) -> QueueTails:
+    return landed_queues(open_table(table), {queue.broker_name for queue in queues})
 
 
 def _check_store(store: LogStore, tail: Tail) -> None:

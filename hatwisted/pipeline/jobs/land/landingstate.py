@@ -18,7 +18,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +50,10 @@ class LandingState:
     @property
     def spark_folder(self) -> str:
         return str(self.folder / "spark")
+
+    def looked_at_again(self) -> LandingState:
+        """As it is after a query."""
+        return replace(self, fresh=_is_fresh(self.folder))
 
     def renewed(self) -> LandingState:
         """Progress that begins anew, with nothing of Spark's. Its batches are counted from 0 again, so they need
@@ -122,7 +126,11 @@ def _load(folder: Path, wanted: _Identity) -> LandingState:
                 f"{folder}: belongs to {name} {_text(found[name])}, not {_text(value)};"
                 " give the checkpoint of this landing, or a new folder"
             )
-    return LandingState(folder, found["application"], not any(folder.glob("spark/offsets/[0-9]*")))
+    return LandingState(folder, found["application"], _is_fresh(folder))
+
+
+def _is_fresh(folder: Path) -> bool:
+    return not any(folder.glob("spark/offsets/[0-9]*"))
 
 
 def _make(folder: Path, identity: _Identity) -> LandingState:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.delta.commits import Claim, commit_files
+from hatwisted.pipeline.delta.commits import Claim, commit_files, widened
 from hatwisted.pipeline.delta.compaction import Compaction, compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
@@ -26,23 +26,27 @@ from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.spark.queueassignment import ASSIGN
+from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
-"""Options of the source that this engine knows."""
+UNDERSTOOD_OF_CLUSTERS: Final = tuple(
+    name.lower() for name in (*CLUSTER_OPTIONS, ASSIGN, "failOnDataLoss", "brokerAwayMs")
+)
+"""Options of the sources that this engine knows."""
 
 
 def unsupported(source: LandingSource, how: LandOptions) -> str | None:
     """Why this engine can't do it; None: it can."""
-    if not isinstance(source, Stores):
-        return "it lands store folders only"
     if how.transform is not None:
         return "a transformation is Spark's"
     if how.partitions is not None:
         return "partitions are Spark's"
-    other = [name for name in source.more if name.lower() not in UNDERSTOOD]
+    known = UNDERSTOOD_OF_CLUSTERS if source.by_queue else UNDERSTOOD
+    other = [name for name in source.more if name.lower() not in known]
     return f"it doesn't know the option {other[0]}" if other else None
 
 
@@ -81,7 +85,7 @@ class LocalLanding:
 
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""
-        tails = landed_tails(self.path, self.held.writer.brokers)
+        tails = self._tails()
         total, done, waiting = self.source.backlog(tails), 0, 0
         files = self._files()
         try:
@@ -103,6 +107,16 @@ class LocalLanding:
             # What a commit mentions stays, whatever became of the answer.
             remove_unmentioned(self.path, files.drop())
             raise
+
+    def _tails(self) -> dict[str, Tail]:
+        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
+        the table may have rows."""
+        brokers = self.source.writer().brokers
+        held, self.held = self.held, widened(self.path, self.held, brokers)
+        tails = landed_tails(self.path, self.held.writer.brokers)
+        if held != self.held:
+            self.source.check(tails)
+        return tails
 
     def _files(self) -> DataFiles:
         schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)

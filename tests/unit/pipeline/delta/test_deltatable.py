@@ -11,8 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.queuetails import landed_queues
 from hatwisted.pipeline.delta.tablefolder import table_path
-from hatwisted.pipeline.delta.tails import landed_queue_ends, landed_tails
+from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import WrongSchema
 from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
@@ -157,7 +158,7 @@ class TestTails(SynchronousTestCase):
         self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 900)
         DeltaTable(self.path).update({"queue_id": "7"}, predicate="physical_offset = 900")
         self.assertEqual(landed_tails(self.path, ["a"])["a"].body_crc, 9)
-        self.assertEqual(landed_queue_ends(self.path), {("orders", "a", 0): 9, ("orders", "a", 7): 10})
+        self.assertEqual(self.ends(), {("orders", "a", 0): 9, ("orders", "a", 7): 10})
         DeltaTable(self.path).optimize.z_order(["physical_offset"])
         self.assertEqual(landed_tails(self.path, ["a"])["a"].physical_offset, 900)
         run.land(1, rows(10, 5))
@@ -170,11 +171,15 @@ class TestTails(SynchronousTestCase):
         run.land(0, rows(0, 2).set_column(column, "store_timestamp", times))
         self.assertEqual(landed_tails(self.path, ["a"])["a"].store_timestamp, 10**18)
 
+    def ends(self) -> dict[tuple[str, str, int], int]:
+        found = landed_queues(DeltaTable(self.path), ["a"]).items()
+        return {(queue.topic, queue.broker_name, queue.queue_id): tail.end for queue, tail in found}
+
     def test_the_ends_of_queues(self) -> None:
         run = Run(self.path)
         run.land(0, rows(0, 10, ("%RETRY%x",)))
         run.land(1, rows(10, 20, ("%RETRY%x", "y")))
-        self.assertEqual(landed_queue_ends(self.path), {("%RETRY%x", "a", 0): 29, ("y", "a", 0): 30})
+        self.assertEqual(self.ends(), {("%RETRY%x", "a", 0): 29, ("y", "a", 0): 30})
 
     def test_an_empty_table_has_none(self) -> None:
         Run(self.path)

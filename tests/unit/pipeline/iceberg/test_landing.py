@@ -117,6 +117,26 @@ class LandTests(IcebergCase):
         found = self.land(mode="continuous", every=0.01, stop=stop, progress=progress)
         self.assertEqual((found.rows, found.stopped), (70, True))
 
+    def test_a_store_that_appears_while_it_follows_is_claimed_and_goes_on(self) -> None:
+        other = GrowingStore(self.folder / "late" / "broker-b", seed=1)
+        other.append(30)
+        self.land(other.root)
+        before = self.table.properties
+        self.store.append(50)
+        stop, rounds = threading.Event(), iter(range(100))
+
+        def progress(done: int, total: int) -> None:
+            if next(rounds):
+                stop.set()
+            else:
+                other.append(7)
+                (self.folder / "broker-b").symlink_to(other.root)
+
+        self.land(self.folder / "broker-*", mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertEqual((self.offsets(), self.offsets("broker-b")), (self.store.offsets, other.offsets))
+        runs = [self.table.properties[f"{snapshots.RUN}broker-{letter}"] for letter in "ab"]
+        self.assertEqual(len({*runs, *before.values()}), len(before) + 1)
+
 
 class OnceTests(IcebergCase):
     """A batch takes effect once, whatever happens around its commit."""
@@ -366,7 +386,7 @@ class TableTests(IcebergCase):
         for source, options, why in (
             (stores, {"engine": "spark"}, "Spark's part is Delta"),
             (stores, {"checkpoint": "x"}, "keeps no checkpoint"),
-            (Cluster("127.0.0.1:1", ["T"]), {}, "store folders only"),
+            (Cluster("127.0.0.1:1", ["T"]), {}, "no cluster"),
         ):
             with self.assertRaisesRegex(PipelineError, why):
                 engine_for(source, NAME, LandOptions(**options))  # type: ignore[arg-type]

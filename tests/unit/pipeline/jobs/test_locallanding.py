@@ -13,7 +13,7 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.logreader import read_arrow
-from hatwisted.pipeline.delta.commits import claim
+from hatwisted.pipeline.delta.commits import FENCE, claim
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.tails import Tail
@@ -145,6 +145,27 @@ class LocalTests(LakeCase):
         self.assertTrue(found.stopped)
         self.assertEqual(found.rows, 70)
 
+    def test_a_broker_whose_store_appears_meanwhile_is_claimed_and_lands_once(self) -> None:
+        self.store.append(50)
+        stop = threading.Event()
+        rounds = iter(range(100))
+        late: list[GrowingStore] = []
+
+        def progress(done: int, total: int) -> None:
+            match next(rounds):
+                case 0:
+                    late.append(GrowingStore(self.folder / "broker-z", seed=2))
+                    late[0].append(30)
+                case number if number < 5:
+                    self.store.append(10)
+                case _:
+                    stop.set()
+
+        source = Stores([str(self.folder / "broker-[az]")])
+        self.land(source=source, mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertEqual(self.offsets(), sorted(self.store.offsets + late[0].offsets))
+        self.assertIsNotNone(DeltaTable(self.table).transaction_version(FENCE + "broker-z"))
+
     def test_damage_ends_it_and_nothing_of_the_batch_is_left(self) -> None:
         self.store.append(50)
         path = self.store.root / "commitlog" / f"{0:020d}"
@@ -199,7 +220,7 @@ class EngineTests(LakeCase):
     def test_what_only_spark_can_do(self) -> None:
         stores = [str(self.store.root)]
         for source, options, why in (
-            (Cluster("127.0.0.1:1", ["T"]), {}, "store folders only"),
+            (Cluster("127.0.0.1:1", ["T"], more={"sql92": "a = 1"}), {}, "the option sql92"),
             (Stores(stores, {"mode": "permissive"}), {}, "the option mode"),
             (None, {"partitions": 3}, "partitions"),
             (None, {"transform": lambda frame: frame}, "transformation"),

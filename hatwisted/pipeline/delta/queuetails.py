@@ -1,0 +1,166 @@
+"""Where each queue's rows end in a table that is landed from a cluster: the offset after the last landed record,
+and which record that is.
+
+A landing says so in each of its commits, for all queues of its brokers, so that rows and places can't disagree,
+whatever is killed, and whoever lands next reads one commit of the log instead of the table. What says nothing of
+queues (a landing of stores, or of an earlier version) makes the notes before it worthless: then the rows
+are asked, and the record that lies last in its broker's log is a queue's last.
+
+The note outranks the rows where it's there: of a topic that was created again, or a master that was replaced by
+one with fewer messages, the rows of before have higher offsets than the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+from deltalake import DeltaTable
+
+from hatwisted.wire.messagequeue import MessageQueue
+
+NOTE: Final = "hatwisted"
+"""Key of what a commit says about itself in Delta's commit information."""
+NOTED_QUEUES: Final = 10_000
+"""Queues that a commit tells of, in some 600 KB; of more the rows are asked."""
+_QUEUE: Final = ("topic", "broker", "queue_id")
+_PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp")
+_FIRST_LOOK: Final = 10
+"""Commits looked at for a note; ten times as many each time that none has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTail:
+    """The last landed record of a queue. end: the queue offset after it; physical: its offset in the broker's log;
+    stored: its store time in ms, if it has one."""
+
+    end: int
+    physical: int
+    stored: int | None
+
+
+QueueTails = dict[MessageQueue, QueueTail]
+
+
+def last_of_queues(rows: pa.RecordBatch | pa.Table, by: str = "queue_offset") -> QueueTails:
+    """The last record of each queue among some rows; none of rows that stand for damage.
+
+    - rows: with the columns of a landed table
+    - by: the column that rises
+    """
+    table = pa.table({name: rows.column(name) for name in (*_QUEUE, *_PLACE)})
+    table = table.set_column(5, _PLACE[2], table.column(5).cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+    for at, name in enumerate(_QUEUE[:2]):
+        table = table.set_column(at, name, table.column(at).cast(pa.string()))
+    table = table.filter(table.column("queue_offset").is_valid()).sort_by(by)
+    last = table.group_by(list(_QUEUE), use_threads=False).aggregate([(name, "last") for name in _PLACE])
+    return {
+        MessageQueue(topic=row["topic"], broker_name=row["broker"], queue_id=row["queue_id"]): QueueTail(
+            row["queue_offset_last"] + 1,
+            row["physical_offset_last"],
+            None if row["store_timestamp_last"] is None else row["store_timestamp_last"] // 1000,
+        )
+        for row in last.to_pylist()
+    }
+
+
+def later(ones: QueueTails, others: QueueTails) -> QueueTails:
+    """Of each queue the tail that is further on. Both are of rows of one batch, so their offsets tell."""
+    found = dict(ones)
+    for queue, tail in others.items():
+        if queue not in found or found[queue].end < tail.end:
+            found[queue] = tail
+    return found
+
+
+def landed_queues(table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
+    """The tail of each queue of these brokers that has rows in this version of a table."""
+    found, unknown = noted_queues(table, brokers)
+    return _rows_tails(table, unknown) | found if unknown else found
+
+
+def noted_queues(table: DeltaTable, brokers: Iterable[str]) -> tuple[QueueTails, frozenset[str]]:
+    """(what the table's commits say of these brokers' queues, the brokers of which they don't say all)."""
+    found: QueueTails = {}
+    waiting, unknown = set(brokers), set()
+    for note in _notes(table) if waiting else ():
+        concerned = waiting.intersection(note.get("brokers", waiting))
+        queues = _queues_in(note)
+        if queues is None:
+            unknown |= concerned
+        else:
+            found |= {
+                queue: tail
+                for queue, tail in queues.items()
+                if queue not in found and queue.broker_name in concerned
+            }
+        if queues is None or note.get("complete"):
+            waiting -= concerned
+        if not waiting:
+            break
+    return found, frozenset(waiting | unknown)
+
+
+def queue_note(before: tuple[QueueTails, frozenset[str]], moved: QueueTails) -> dict[str, Any]:
+    """What a commit says of its brokers' queues; nothing, if there are too many.
+
+    - before: what the commits before it say
+    - moved: the queues that have rows in this one
+    """
+    noted, unknown = before
+    queues = moved if unknown else noted | moved
+    if len(queues) > NOTED_QUEUES:
+        return {}
+    tree: dict[str, Any] = {}
+    for queue, tail in queues.items():
+        place = tree.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})
+        place[str(queue.queue_id)] = [tail.end, tail.physical, tail.stored]
+    return {"queues": tree, "complete": not unknown}
+
+
+def commit_notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
+    """What the table's commits say of themselves, the newest first, as far back as its history reaches."""
+    seen, looked_at = 0, _FIRST_LOOK
+    while True:
+        history = table.history(looked_at)
+        for entry in history[seen:]:
+            if isinstance(note := entry.get(NOTE), dict):
+                yield note
+        if len(history) < looked_at:
+            return
+        seen, looked_at = looked_at, looked_at * 10
+
+
+def _notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
+    """Those of commits that brought rows, or say where they end."""
+    return (note for note in commit_notes(table) if "application" in note or "queues" in note)
+
+
+def _queues_in(note: Mapping[str, Any]) -> QueueTails | None:
+    """None: it says nothing that can be understood."""
+    try:
+        return {
+            MessageQueue(topic=topic, broker_name=broker, queue_id=int(number)): QueueTail(*place)
+            for topic, brokers in note["queues"].items()
+            for broker, queues in brokers.items()
+            for number, place in queues.items()
+        }
+    except (KeyError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def _rows_tails(table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
+    """Of each queue the record that lies last in its broker's log; reads six columns of these brokers' files."""
+    best: QueueTails = {}
+    names = pa.array(sorted(brokers), pa.string())
+    batches = table.to_pyarrow_dataset().to_batches(
+        columns=[*_QUEUE, *_PLACE], filter=pads.field("broker").cast(pa.string()).isin(names)
+    )
+    for batch in batches:
+        for queue, tail in last_of_queues(batch, by="physical_offset").items():
+            if queue not in best or best[queue].physical < tail.physical:
+                best[queue] = tail
+    return best

@@ -1,0 +1,209 @@
+"""The engine `local` over a cluster: topics pulled from their brokers by this process, without Spark and Java.
+
+There's no checkpoint: each commit says where every queue ends (delta/queuetails.py), and a run goes on there. What
+the table has of a queue is its beginning without a gap, so a batch may end anywhere in a queue, and a killed run's
+is in the table whole or not at all. The engines may take turns.
+
+Queues are looked up anew at every round of a run that follows: brokers that appear are claimed before anything of
+theirs is landed, those that are away are waited for (spark/queuewatch.py, which is Spark's source's as well).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
+from hatwisted.pipeline.delta.commits import Claim, commit_files, note_queues, widened
+from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.datafiles import DataFiles
+from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema, with_store_date
+from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, last_of_queues
+from hatwisted.pipeline.jobs.land.landingsources import Cluster
+from hatwisted.pipeline.jobs.land.landingstate import LandingState
+from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
+from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
+from hatwisted.pipeline.remote.queuepull import PullOptions, QueueRange
+from hatwisted.pipeline.spark.queueoffsets import queue_order
+from hatwisted.pipeline.spark.queuewatch import QueueWatch
+
+SETTLED: Final = 3
+"""Claims of brokers that appear while a round is planned, before it goes on with those it has."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Batch:
+    """Rows of one commit to be: their files, their bytes in the log, and where their queues end."""
+
+    files: DataFiles
+    size: int = 0
+    tails: QueueTails = field(default_factory=dict)
+
+    def write(self, rows: pa.RecordBatch) -> int:
+        """Bytes of log that came. rows: of one queue, in its order."""
+        self.files.write(with_store_date(rows))
+        self.tails |= last_of_queues(rows)
+        size = pc.sum(rows.column("size")).as_py() or 0
+        self.size += size
+        return int(size)
+
+
+@dataclass
+class ClusterLanding:
+    """One run.
+
+    - path: of the table
+    - source: the topics
+    - state: what the landing is called in the table
+    - held: the claim of their brokers
+    - how: options
+    - progress: called with (bytes done, about how many in all)
+    - seconds: the clock
+    """
+
+    path: str
+    source: Cluster
+    state: LandingState
+    held: Claim
+    how: LandOptions
+    progress: Progress
+    seconds: Callable[[], float]
+
+    def run(self, stop: threading.Event) -> tuple[Compaction, bool]:
+        """(what was compacted, whether it was stopped before its end)."""
+        reading = self.source.reading()
+        self._lossy = reading.lossy
+        done, compacted_at = Compaction(), self.seconds()
+        following = self.how.mode == "continuous"
+        self.held = widened(self.path, self.held, () if self._lossy else self._former())
+        self._tails = note_queues(self.path, self.held)
+        with ClusterReader(reading.settings) as self._cluster, stop_on_signals(stop.set):
+            self._watch = QueueWatch(self._cluster, reading.choice, reading.patience, self._lost)
+            while True:
+                self._land(stop, wait=not following)
+                if not stop.is_set() and (not following or self.seconds() - compacted_at >= COMPACT_EVERY):
+                    done, compacted_at = done + self._compact(), self.seconds()
+                if not following or stop.wait(self.how.every):
+                    return done, stop.is_set()
+
+    # ---- a round: all that there is now
+
+    def _land(self, stop: threading.Event, *, wait: bool) -> None:
+        """What there is, or what there's time for before the stop. wait: for brokers that are away."""
+        ranges = self._ranges(wait)
+        self._messages, self._seen, self._bytes = sum(each.end - each.begin for each in ranges), 0, 0
+        away: set[str] = set()
+        self._batch = _Batch(self._files())
+        try:
+            for wanted in ranges:
+                if stop.is_set():
+                    break
+                if wanted.queue.broker_name not in away and not self._take(wanted, stop, wait=wait):
+                    away.add(wanted.queue.broker_name)
+            self._commit()
+        except BaseException:
+            # What a commit mentions stays, whatever became of the answer.
+            remove_unmentioned(self.path, self._batch.files.drop())
+            raise
+
+    def _ranges(self, wait: bool) -> list[QueueRange]:
+        queues = self._queues(wait)
+        bounds = self._watch.bounds(queues, wait=wait)
+        absent = None if wait else self._watch.is_absent
+        starts = queue_starts(self._cluster, queues, bounds, self._tails, self._lost, absent)
+        for queue, begin in starts.items():
+            tail = self._tails.get(queue)
+            if tail is not None and begin < tail.end:
+                del self._tails[queue]  # told once; the table says so as soon as it has a row
+        return [
+            QueueRange(queue, begin, bounds[queue].high, queues[queue])
+            for queue, begin in sorted(starts.items(), key=lambda start: queue_order(start[0]))
+            if begin < bounds[queue].high
+        ]
+
+    def _queues(self, wait: bool) -> Queues:
+        """All that are read now; their brokers are claimed, and what the table has of them is known."""
+        reading = self.source.reading()
+        for _ in range(SETTLED):
+            landed = [queue for queue in self._tails if reading.choice.has(queue)]
+            queues = self._watch.queues(landed, wait=wait, retries=reading.settings.retries)
+            brokers = {queue.broker_name for queue in queues}
+            held, self.held = self.held, widened(self.path, self.held, brokers)
+            if held == self.held:
+                break
+            self._tails = note_queues(self.path, self.held)
+        return {queue: at for queue, at in queues.items() if queue.broker_name in self.held.writer.brokers}
+
+    def _take(self, wanted: QueueRange, stop: threading.Event, *, wait: bool) -> bool:
+        """Land a range, or its beginning; False if its brokers are away."""
+        how = PullOptions(fail_on_loss=not self._lossy)
+        try:
+            for rows in self._cluster.read(wanted, landed_names(self.how.columns), how=how):
+                self._bytes += self._batch.write(rows)
+                self._seen += rows.num_rows
+                self.progress(self._bytes, max(self._bytes, self._bytes * self._messages // self._seen))
+                if self._batch.size >= self.how.max_bytes_per_trigger:
+                    self._commit()
+                if stop.is_set():
+                    return True
+        except BrokerGone as error:
+            if wait:
+                raise
+            self._watch.is_absent(wanted.queue.broker_name, error)
+            return False
+        return True
+
+    # ---- the table
+
+    def _former(self) -> Collection[str]:
+        """The brokers of this landing's last commit: those that are away now are missed, and not left out in
+        silence."""
+        table, ours = open_table(self.path), self.state.application
+        if table.transaction_version(ours) is None:
+            return ()
+        notes = (note for note in commit_notes(table) if note.get("application") == ours)
+        brokers: list[str] = next(notes, {}).get("brokers", [])
+        return brokers
+
+    def _files(self) -> DataFiles:
+        schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)
+        writer, epoch = self.held.writer.digest, self.held.epoch
+        return DataFiles(self.path, schema, PARTITION_BY, writer=writer, epoch=epoch)
+
+    def _commit(self) -> None:
+        """The batch into the table, and a new batch."""
+        finished = self._batch.files.close()
+        if not finished:
+            return
+        last = open_table(self.path).transaction_version(self.state.application)
+        commit_files(
+            self.path,
+            finished,
+            application=self.state.application,
+            number=0 if last is None else last + 1,
+            held=self.held,
+            queues=self._batch.tails,
+        )
+        self._tails |= self._batch.tails
+        self._batch = _Batch(self._files())
+
+    def _compact(self) -> Compaction:
+        below = self.how.compact_below
+        return Compaction() if below is None else compact(self.path, below)
+
+    def _lost(self, what: str) -> None:
+        if not self._lossy:
+            raise OffsetsGone(f"{what}: set failOnDataLoss=false to continue with what is left")
+        _log.warning("%s", what)

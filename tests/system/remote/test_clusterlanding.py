@@ -1,0 +1,263 @@
+"""Topics of a cluster landed by this process: every message once, whatever brokers, topics and landings do
+meanwhile. Brokers that answer as told; no JVM."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+from unittest.mock import patch
+
+import pytest
+
+pytest.importorskip("deltalake", reason='deltalake isn\'t installed: pip install "hatwisted[lake]"')
+
+from deltalake import DeltaTable
+
+from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
+from hatwisted.pipeline.delta.commits import claim
+from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.queuetails import noted_queues
+from hatwisted.pipeline.jobs.land import clusterlanding
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
+from hatwisted.pipeline.jobs.land.landingsources import Cluster
+from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
+
+OTHER = "broker-b"
+
+
+def of(broker: str, *offsets: int) -> list[tuple[str, int]]:
+    return [(broker, offset) for offset in range(*offsets)]
+
+
+def more(broker: ScriptedBroker, count: int) -> None:
+    """So many messages are sent."""
+    broker.messages |= {offset: record(offset) for offset in range(broker.high, broker.high + count)}
+    broker.high += count
+
+
+def created_again(broker: ScriptedBroker, count: int) -> None:
+    """The topic was deleted, and has other messages now."""
+    broker.messages = {each: record(each, b"anew", stored=1_700_000_900_000 + each) for each in range(count)}
+    broker.low, broker.high = 0, count
+
+
+class LandingCase(TestCase):
+    """One topic, of one queue at each group."""
+
+    def setUp(self) -> None:
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        self.names = self.stack.enter_context(ScriptedNameServer({}))
+        self.table = str(Path(self.enterContext(tempfile.TemporaryDirectory()), "table"))
+
+    def group(self, *offsets: int, name: str = BROKER) -> ScriptedBroker:
+        """A group of one master, which the name server knows."""
+        broker = self.stack.enter_context(ScriptedBroker(range(*offsets)))
+        if name == BROKER:
+            self.names.brokers = {0: broker.address}
+        else:
+            self.names.others[name] = {0: broker.address}
+        return broker
+
+    def source(self, **options: str) -> Cluster:
+        return Cluster(self.names.address, [TOPIC], more={"retries": "0", **options})
+
+    def land(self, source: Cluster | None = None, **options: Any) -> LandResult:
+        running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
+        how = LandOptions(**{"engine": "local", "compact_below": None, **options})
+        return land(source or self.source(), self.table, how, **running)
+
+    def rows(self) -> list[tuple[str, int]]:
+        found = DeltaTable(self.table).to_pyarrow_table(columns=["broker", "queue_offset"]).to_pylist()
+        return sorted((row["broker"], row["queue_offset"]) for row in found)
+
+
+class OnceTests(LandingCase):
+    def test_what_is_new_lands_and_auto_needs_no_spark_for_it(self) -> None:
+        master = self.group(100)
+        self.assertEqual(engine_for(self.source(), self.table, LandOptions()), "local")
+        for count in (0, 50, 0, 7):
+            more(master, count)
+            self.land()
+            self.assertEqual(self.rows(), of(BROKER, master.high))
+        _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
+        self.assertEqual(unknown, frozenset())
+
+    def test_of_any_choice_of_brokers_and_without_the_landings_state(self) -> None:
+        """Brokers come and go between runs; the table remembers where each one's queue ended."""
+        master, other = self.group(40), self.group(30, name=OTHER)
+        address = {0: other.address}
+        for there in (False, True, False, True, True):
+            more(master, 5)
+            more(other, 3)
+            if there:
+                self.names.others[OTHER] = address
+                self.land()
+            else:
+                self.names.others.clear()
+                self.land(self.source(failOnDataLoss="false"))
+            shutil.rmtree(Path(self.table, "_landing"))
+        self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
+
+    def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
+        self.group(40)
+        self.group(30, name=OTHER)
+        self.land()
+        self.names.others.clear()
+        with self.assertRaisesRegex(
+            OffsetsGone, f"queue 0 of {OTHER}: no name server knows it any more: set fail"
+        ):
+            self.land()
+
+    def test_a_table_whose_commits_say_nothing_of_queues_is_asked_itself(self) -> None:
+        """One that was landed by an earlier version: its rows say where to go on."""
+        master = self.group(40)
+        with patch("hatwisted.pipeline.delta.commits.queue_note", lambda before, moved: {}):
+            self.land()
+        self.assertEqual(noted_queues(DeltaTable(self.table), [BROKER])[1], {BROKER})
+        more(master, 2)
+        self.land()
+        self.assertEqual(self.rows(), of(BROKER, 42))
+        self.assertEqual(noted_queues(DeltaTable(self.table), [BROKER])[1], frozenset())
+
+    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
+        self.group(2000)
+        self.group(1500, name=OTHER)
+        calls = 0
+        commit = clusterlanding.commit_files  # type: ignore[attr-defined]
+
+        def broken(*given: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls % 3 == 2:
+                raise OSError("no more")
+            result = commit(*given, **named)
+            if calls % 3 == 0:
+                raise KeyboardInterrupt
+            return result
+
+        with (
+            patch.object(clusterlanding, "commit_files", broken),
+            patch("hatwisted.pipeline.remote.clusterreader.DECODE_BYTES", 10_000),
+        ):
+            for _ in range(100):
+                try:
+                    if not self.land(max_bytes_per_trigger=30_000).rows:
+                        break
+                except (OSError, KeyboardInterrupt):
+                    self.assertEqual(len(self.rows()), len(set(self.rows())))
+        self.assertGreater(calls, 9)
+        self.assertEqual(self.rows(), of(BROKER, 2000) + of(OTHER, 1500))
+        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
+        self.assertEqual({path.name for path in Path(self.table).glob("topic=*/*/*")}, mentioned)
+
+    def test_a_later_run_fences_it(self) -> None:
+        self.group(50)
+        commit = clusterlanding.commit_files  # type: ignore[attr-defined]
+
+        def late(*given: Any, **named: Any) -> Any:
+            claim(self.table, Writer.of([BROKER]))
+            return commit(*given, **named)
+
+        with patch.object(clusterlanding, "commit_files", late), self.assertRaises(Fenced):
+            self.land()
+        self.assertEqual(self.rows(), [])
+        self.assertEqual(self.land().rows, 50)
+
+
+class OtherQueueTests(LandingCase):
+    def test_a_topic_that_was_created_again_is_told_and_then_lands_once_more(self) -> None:
+        for before, after in ((100, 150), (100, 100), (100, 30)):
+            with self.subTest(after=after):
+                shutil.rmtree(self.table, ignore_errors=True)
+                master = self.group(before)
+                self.land()
+                created_again(master, after)
+                with self.assertRaisesRegex(OffsetsGone, "another message at 99|ends at 30, before 100"):
+                    self.land()
+                lossy = self.source(failOnDataLoss="false")
+                with self.assertLogs("hatwisted.pipeline.jobs.land", "WARNING"):
+                    self.assertEqual(self.land(lossy).rows, after)
+                # The higher offsets of before don't count any more.
+                self.assertEqual(self.land().rows, 0)
+                self.assertEqual(len(self.rows()), before + after)
+
+    def test_a_promoted_slave_that_lacked_messages_is_told(self) -> None:
+        """It has others at the same numbers and the same places of its log; only their store times differ."""
+        master = self.group(100)
+        self.land()
+        for offset in range(95, 120):
+            master.messages[offset] = record(offset, stored=1_700_000_900_000)
+        master.high = 120
+        with self.assertRaisesRegex(OffsetsGone, "another message at 99 than the table"):
+            self.land()
+
+    def test_the_same_messages_at_another_broker_of_the_group_are_no_others(self) -> None:
+        master = self.group(100)
+        self.land()
+        master.stop()
+        self.group(120)
+        self.assertEqual(self.land().rows, 20)
+        self.assertEqual(self.rows(), of(BROKER, 120))
+
+    def test_what_retention_took_before_it_landed_is_told(self) -> None:
+        master = self.group(100)
+        self.land()
+        more(master, 100)
+        master.messages = {offset: record(offset) for offset in range(150, 200)}
+        master.low = 150
+        with self.assertRaisesRegex(OffsetsGone, "messages 100 to 149 are gone"):
+            self.land()
+        self.assertEqual(self.land(self.source(failOnDataLoss="false")).rows, 50)
+        self.assertEqual(self.land().rows, 0)
+
+
+class FollowTests(LandingCase):
+    def follow(self, *steps: Callable[[], object], **options: str) -> LandResult:
+        """One step after each time that something was read, then the end."""
+        stop, left = threading.Event(), list(steps)
+
+        def progress(done: int, total: int) -> None:
+            left.pop(0)() if left else stop.set()
+
+        source = self.source(**options)
+        return self.land(source, mode="continuous", every=0.01, stop=stop, progress=progress)
+
+    def test_brokers_that_come_and_go(self) -> None:
+        """One is there after the first round, with rows in the table since long; the other goes, and is back."""
+        master, other = self.group(40), self.group(30, name=OTHER)
+        self.land()
+        del self.names.others[OTHER]
+        shutil.rmtree(Path(self.table, "_landing"))
+        self.names.others.clear()
+        known = {0: other.address}
+        more(master, 5)
+
+        def added() -> None:
+            self.names.others[OTHER] = known
+            more(other, 10)
+
+        with patch("hatwisted.pipeline.spark.queuewatch.QUEUES_KNOWN_FOR", 0.0):
+            self.follow(added, lambda: more(master, 1), failOnDataLoss="false")
+        self.assertEqual(self.rows(), of(BROKER, 46) + of(OTHER, 40))
+
+    def test_a_group_that_is_away_doesnt_stop_the_others(self) -> None:
+        master, other = self.group(40), self.group(30, name=OTHER)
+
+        def hang_up() -> None:
+            other.stop()
+            more(master, 1)
+
+        with self.assertLogs("hatwisted.pipeline.spark", "WARNING") as told:
+            self.follow(lambda: more(master, 1), hang_up, lambda: more(master, 1))
+        self.assertIn(f"broker {OTHER} is away", told.output[0])
+        self.assertEqual(self.rows(), of(BROKER, 43) + of(OTHER, 30))
+        with self.assertRaises(BrokerGone):
+            self.land()
