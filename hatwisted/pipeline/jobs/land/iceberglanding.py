@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 
 def check_iceberg(source: LandingSource, table: str, how: LandOptions) -> None:
-    """Raises PipelineError if this can't be landed there."""
+    """Raises PipelineError if this can't be landed there.
+
+    - source: what is landed
+    - table: its name
+    - how: options
+    """
     reason = unsupported(source, how) if isinstance(source, Stores) else "it takes stores, and no cluster"
     if how.engine == "spark":
         reason = "Spark's part is Delta"
