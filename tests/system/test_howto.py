@@ -27,7 +27,11 @@ SAID = {
     "watch": ("SYNC_MASTER", "level    it has all", "ok", 'hatwisted_ha_slave_state{state="', "monitoring"),
     "messages": ('"keys":["order-77"]', "four chairs", "order-77", "21 stored"),
     "groups": ("ledger", *["100 messages to consume"] * 2, " 0 messages to consume"),
-    "land": ("rows landed", "10 rows landed", "1010 messages", "celsius", "1,010 rows landed"),
+    "land": (
+        *("rows landed", "10 rows landed", "1010 messages", "celsius"),
+        *("1 body didn't fit the schema (1 type)", "exit code 1", "[1, 3]", "type Expected `int`, got `str`"),
+        "1,010 rows landed",
+    ),
     "audit": ("equal", "no problems found", "shorter log is a copy", "copies are identical"),
 }
 """What a page's commands have to print, in this order."""

@@ -237,7 +237,8 @@ def _last_row(table: Table, broker: str) -> Tail | None:
     if not {"broker", "physical_offset", "size"} <= set(there) or table.current_snapshot() is None:
         return None
     best: Tail | None = None
-    for batch in table.scan(EqualTo("broker", broker), tuple(there)).to_arrow_batch_reader():
+    mine: Any = EqualTo("broker", broker)  # type: ignore[call-arg, arg-type]  # made by hand in pyiceberg
+    for batch in table.scan(mine, tuple(there)).to_arrow_batch_reader():
         if not batch.num_rows:
             continue
         last = pc.index(batch["physical_offset"], pc.max(batch["physical_offset"])).as_py()

@@ -5,6 +5,7 @@ without Spark, `locallanding`, `clusterlanding` and `iceberglanding`, then `land
 cluster, and whether it is the log that the table began with), `logsplits` (what of it is to be landed),
 `queuestarts` (where a cluster's queues go on), `landingstate` (what is kept beside the table), `checkpoint` (is
 the table further than that?), `absence` (brokers that are away) and `stopping` (Ctrl-C).
+`deadletterjob` looks at rows that didn't fit their schema, and lands them once it's mended.
 
 A landing never continues with another log than the table's, and never commits a batch twice.
 """

@@ -41,6 +41,8 @@ def check_iceberg(source: LandingSource, table: str, how: LandOptions) -> None:
     reason = unsupported(source, how) if isinstance(source, Stores) else "it takes stores, and no cluster"
     if how.engine == "spark":
         reason = "Spark's part is Delta"
+    elif reason is None and how.schemas:
+        reason = "bodies become columns in Delta tables only"
     elif reason is None and how.checkpoint is not None:
         reason = "it keeps no checkpoint, as the table says how far it is"
     if reason is not None:
@@ -88,6 +90,7 @@ def land_iceberg(
         removed=0,
         compacted=compaction.removed,
         put_off=compaction.put_off,
+        dead_letters={},
         damages=0,
         stopped=stopped,
     )

@@ -4,7 +4,8 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 
 1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/deltatable.py);
 2. claims its brokers in Delta's log, so that an earlier run can't commit any more, and removes
-   the files it left (delta/commits.py, delta/orphans.py);
+   the files it left (delta/commits.py, delta/orphans.py); dead letters that it didn't come to commit
+   are made up for (delta/deadletters.py);
 3. makes sure that every store holds the record the table has last of that broker (delta/tails.py);
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, note_queues, widened
 from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
@@ -101,8 +103,11 @@ def land(
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
-        held = claim(path, writer, source.by_queue)
-        removed = remove_orphans(path, held)
+        held = claim(path, writer, source.by_queue, settle(path))
+        settle(path)  # what an earlier run committed before the claim took effect
+        removed, beside = remove_orphans(path, held), dead_letter_table(path)
+        if is_table(beside):
+            removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), _damages(source)
         if engine == "local":
             local = (
