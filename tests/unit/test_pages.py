@@ -22,6 +22,12 @@ RUN = {
     "docs/hardening.md": "tests/system/test_hardening.py",
     "docs/howto/*.md": "tests/system/test_howto.py",
     "docs/runbooks/*.md": "tests/system/test_runbooks.py",
+    "docs/client.md": "tests/system/test_reference.py",
+    "docs/operations.md": "tests/system/test_reference.py",
+    "docs/tls.md": "tests/system/test_reference.py",
+    "docs/accounts.md": "tests/system/test_reference.py",
+    "docs/pipeline.md": "tests/system/test_reference.py",
+    "docs/metrics.md": "tests/system/metrics/test_prometheus.py",
     "docs/systemd.md": "tests/system/test_systemd.py",
     "docs/containers.md": "tests/system/test_containers.py",
 }
@@ -40,7 +46,7 @@ class ExecutedTests(SynchronousTestCase):
 
     def test_each_page_has_its_test(self) -> None:
         found = self.found()
-        self.assertGreater(len(found), 9)
+        self.assertGreater(len(found), 15)
         for pattern, test in RUN.items():
             self.assertTrue(list(REPOSITORY.glob(pattern)), pattern)
             self.assertTrue((REPOSITORY / test).is_file(), test)
@@ -149,9 +155,15 @@ class MadeTests(SynchronousTestCase):
         rows = self.rows(sitereference.configuration())
         for server in sitereference.SERVERS:
             for doc in all_keys(server):
-                told = [row for row in rows if row.startswith(f"| `{doc.key}` |")]
+                told = [row for row in rows if f"`{doc.key}`</a> |" in row]
                 self.assertTrue(told, doc.key)
                 self.assertTrue(any((doc.default or "no default") in row for row in told), doc.key)
+
+    def test_every_key_can_be_linked_to(self) -> None:
+        names = re.findall(r'<a class="key" id="(.*?)" href="#\1">', sitereference.configuration())
+        keys = {server: [doc.key for doc in all_keys(server)] for server in sitereference.SERVERS}
+        wanted = keys["broker"] + [f"namesrv-{key}" for key in keys["name server"]]
+        self.assertEqual(sorted(names), sorted(wanted))
 
     def test_every_command_has_its_options_once(self) -> None:
         page = sitereference.commands()
