@@ -15,6 +15,9 @@ WHOLE_ROW = -1
 
 _INT64_END = 1 << 63
 
+_TIME_END: Final = 1 << 53
+"""ms that no reset is dated with: the next one's date is later by one at least, and must have 64 bits, too."""
+
 Offsets = dict[str, dict[int, int]]
 """topic@group -> queue id -> queue offset, or, of resets, -> ms of the last one."""
 
@@ -34,13 +37,14 @@ class Progress(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True)
 
 
 _Number = Annotated[int, msgspec.Meta(ge=-_INT64_END, le=_INT64_END - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=-_INT64_END, lt=_TIME_END)]
 
 
 class _Tables(msgspec.Struct, rename="camel"):
     """The form in which brokers of ours, and most others, send a table."""
 
     offset_table: dict[str, dict[_Number, _Number]]
-    reset_table: dict[str, dict[_Number, _Number]] = {}
+    reset_table: dict[str, dict[_Number, _Time]] = {}
 
 
 _decode_tables: Final = msgspec.json.Decoder(_Tables, strict=False).decode
@@ -65,17 +69,17 @@ def parse_progress(data: bytes) -> Progress:
         raise ValueError("no offsetTable in the consumer offsets")
     return Progress(
         offset_table=_parse_rows(content["offsetTable"]),
-        reset_table=_parse_rows(content.get("resetTable", {})),
+        reset_table=_parse_rows(content.get("resetTable", {}), _TIME_END),
     )
 
 
-def _parse_rows(table: Mapping[str, Mapping[str, int]]) -> Offsets:
+def _parse_rows(table: Mapping[str, Mapping[str, int]], end: int = _INT64_END) -> Offsets:
     try:
         rows = {key: {int(queue): int(offset) for queue, offset in row.items()} for key, row in table.items()}
     except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed consumer offsets: {error}") from None
     for key, row in rows.items():
         for queue_id, offset in row.items():
-            if not -_INT64_END <= min(queue_id, offset) <= max(queue_id, offset) < _INT64_END:
-                raise ValueError(f"consumer offsets with a number of more than 64 bits: {key[:100]}")
+            if not (-_INT64_END <= queue_id < _INT64_END and -_INT64_END <= offset < end):
+                raise ValueError(f"consumer offsets with a number that's too big: {key[:100]}")
     return rows

@@ -15,6 +15,7 @@ from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.deadlettercommand import dead_letters
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     JobBar,
@@ -60,6 +61,14 @@ def pipeline() -> None:
     "--checkpoint", type=NEW_FOLDER, help="Folder for the landing's progress; by default next to the table."
 )
 @click.option("--columns", help="Columns to land, separated by commas; all by default.")
+@click.option(
+    "--schema",
+    "schemas",
+    multiple=True,
+    metavar="TOPIC=FORMAT:FILE",
+    help="Land the bodies of TOPIC as a typed column, too. FORMAT is json, avro, avro-single, avro-confluent or "
+    "protobuf, where FILE is FILE:MESSAGE. May be repeated.",
+)
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
 @click.option("--no-compact", is_flag=True, help="Don't merge small files.")
 @click.option(
@@ -73,13 +82,19 @@ def pipeline() -> None:
 @json_option
 @job
 def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
-    """Land logs in a Delta table, each record once, however often the command is killed.
+    """Land logs in a table, each record once, however often the command is killed.
 
-    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
+    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the folder of a Delta
+    table, here or at an object store (s3://BUCKET/FOLDER), or names an Iceberg table
+    (iceberg:CATALOG.NAMESPACE.TABLE).
 
-    Exit codes: 0 landed; 1 landed, and a log is damaged; 2 not done; 130 interrupted.
+    With --schema, bodies become columns. Those that don't fit are counted and kept in the table TABLE__dlq, with
+    the reason; all others land as they do without.
+
+    Exit codes: 0 landed; 1 landed, and a log is damaged or a body doesn't fit; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.land import landing, landoptions
+    from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 
     how = landoptions.LandOptions(
         engine=options["engine"],
@@ -89,6 +104,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         columns=options["columns"].split(",") if options["columns"] else None,
         max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
         compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
+        schemas=parse_schemas(options["schemas"]),
     )
     checks.check_stores(stores, how.columns)
     source = read_from(stores, options["topics"], options)
@@ -102,7 +118,10 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     # With --follow there is no other way to end.
     if result.stopped and not follow:
         return EXIT_INTERRUPTED
-    return EXIT_PROBLEMS if result.damages else 0
+    return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
+
+
+pipeline.add_command(dead_letters)
 
 
 @pipeline.command()

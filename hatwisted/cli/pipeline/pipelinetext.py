@@ -21,12 +21,33 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:
         yield f"{_plural(result.compacted, 'small file')} compacted"
+    if result.dead_letters:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in result.dead_letters.items())
+        count = _plural(sum(result.dead_letters.values()), "body", "bodies")
+        yield f"{count} didn't fit the schema ({why}): see {result.table}__dlq"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
     if result.damages:
         yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
     if result.stopped:
         yield "stopped; the next run continues from here"
+
+
+def dead_letter_lines(result: Any) -> Iterator[str]:
+    """A DeadLetterResult."""
+    if result.landed:
+        yield f"{_plural(result.landed, 'dead letter')} landed in {result.table}"
+    if not result.left:
+        yield f"{result.table} has no dead letters"
+    for topic, reasons in result.left.items():
+        for reason, count in reasons.items():
+            found = [each for each in result.letters if (each.topic, each.reason) == (topic, reason)]
+            yield f"{topic}: {count:,} {reason}"
+            for each in found:
+                queue = f"queue {each.queue_id} of {each.broker}, offset {each.queue_offset:,}"
+                yield f"  {queue} (at {each.physical_offset} of the log): {each.detail}"
+            if count > len(found):
+                yield f"  and {count - len(found):,} more"
 
 
 def audit_lines(result: Any) -> Iterator[str]:
@@ -105,8 +126,8 @@ def _listed(title: str, found: Any) -> Iterator[str]:
         yield f"  and {len(found) - SHOWN:,} more"
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def _plural(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _rate(size: float, seconds: float) -> str:

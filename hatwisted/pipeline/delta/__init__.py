@@ -1,9 +1,10 @@
 """Delta tables without Spark: Parquet files by partition, and commits that happen once.
 
-Read `deltatable` (the schema: made, widened, refused), `tablefolder`, `names` and `datafiles` (files as they are
-written, to folders and object stores), `commits` (a batch takes effect once, and an earlier run can't commit
-late), `tails`, `queuetails` and `landedrows` (what a table has, and where it ends), `orphans` and `compaction`
-(tidying up).
+Read `deltatable` and `nestedtypes` (the schema: made, widened, refused), `tablefolder`, `names`, `datafiles` and
+`landedfiles` (files as they are written, to folders and object stores), `deadletters` (rows that don't fit their
+topic's schema, in a table beside), `commits` (a batch takes effect once, and an earlier run can't commit late),
+`tails`, `queuetails` and `landedrows` (what a table has, and where it ends), `orphans` and `compaction` (tidying
+up).
 
 A table's files are never changed; of those that no commit mentions, only those of our own runs are removed.
 """

@@ -14,8 +14,9 @@ lock file alone was rejected: Spark's JVM outlives its killed driver program by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from deltalake import DeltaTable
@@ -30,6 +31,10 @@ from hatwisted.pipeline.delta.queuetails import NOTE, QueueTails, landed_queues,
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
+SETTLED: Final = "settled"
+"""Within a claim's note."""
+DEAD_LETTERS: Final = "dead_letters"
+"""Within the note of a batch that has some: their counts by reason, and their files (deadletters.py)."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +69,31 @@ class Claim:
             raise Unclaimed(f"{path}: broker {broker} appeared after the landing began; start it again")
 
 
-def claim(path: str, writer: Writer, by_queue: bool = False) -> Claim:
+@dataclass(frozen=True)
+class Brought:
+    """What a batch says of itself besides its rows. queues: where they end, for a claim by queue; note: more."""
+
+    queues: QueueTails = field(default_factory=dict)
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+
+def claim(path: str, writer: Writer, by_queue: bool = False, settled: int | None = None) -> Claim:
     """Take over the landing of the writer's brokers from every earlier run.
 
     - path: of the table
     - writer: the brokers
     - by_queue: will commits say where each queue ends?
+    - settled: the version up to which no commit's dead letters are missing (deadletters.py)
     """
     refusal = None
+    more = {} if settled is None else {SETTLED: settled}
     for _ in range(ATTEMPTS):
         table = open_table(path)
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
         found = Claim(writer, max(epochs, default=0) + 1, by_queue)
         try:
-            _commit(table, [], found.transactions(), {"claim": found.epoch, "brokers": list(writer.brokers)})
+            note = {"claim": found.epoch, "brokers": list(writer.brokers), **more}
+            _commit(table, [], found.transactions(), note)
         except CommitFailedError as error:
             refusal = error
             continue
@@ -108,7 +124,7 @@ def commit_files(
     application: str,
     number: int,
     held: Claim | None,
-    queues: QueueTails | None = None,
+    brought: Brought | None = None,
 ) -> bool:
     """Add a batch of files to the table; False if that batch is there already. Raises Fenced if the claim has
     ended.
@@ -118,9 +134,9 @@ def commit_files(
     - application: who writes, across restarts
     - number: of the batch
     - held: the claim
-    - queues: where the files' queues end, for a claim by queue
+    - brought: what it says of itself besides
     """
-    refusal = None
+    refusal, brought = None, brought or Brought()
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if held is not None:
@@ -129,11 +145,11 @@ def commit_files(
         if last is not None and last >= number:
             return False
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
-        note = _note(files, application, number)
+        note = _note(files, application, number) | dict(brought.note)
         if held is not None:
             note["brokers"] = list(held.writer.brokers)
             if held.by_queue:
-                note |= queue_note(noted_queues(table, held.writer.brokers), queues or {})
+                note |= queue_note(noted_queues(table, held.writer.brokers), brought.queues)
         try:
             _commit(table, [_add(file) for file in files], transactions, note)
         except CommitFailedError as error:
@@ -195,6 +211,7 @@ class Landed:
     bytes: int = 0
     log_bytes: int = 0
     versions: tuple[int, ...] = ()
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 def landed_since(path: str, version: int, application: str) -> Landed:
@@ -223,8 +240,17 @@ def landed_since(path: str, version: int, application: str) -> Landed:
         rows, files, size, log_bytes = (
             sum(int(note[name]) for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        dead = Counter[str]()
+        for _, note in ours:
+            dead.update({str(why): int(count) for why, count in _dead(note).items()})
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise WrongTable(
             f"{path}: a commit of {application} doesn't say what it brought: {error!r}"
         ) from None
-    return Landed(rows, files, size, log_bytes, tuple(sorted(number for number, _ in ours)))
+    versions = tuple(sorted(number for number, _ in ours))
+    return Landed(rows, files, size, log_bytes, versions, dict(sorted(dead.items())))
+
+
+def _dead(note: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = note[DEAD_LETTERS]["counts"] if DEAD_LETTERS in note else {}
+    return found

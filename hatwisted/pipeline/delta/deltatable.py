@@ -1,8 +1,9 @@
 """The table's schema: created, widened, or refused with the name of the column that doesn't fit.
 
-An older table with fewer columns gets the missing ones, empty in its old rows. Columns of the user's own stay
-and are empty in new rows. A table type that holds every value of ours (long for integer) stays, and files are
-written in it. Every other difference is refused before a row is read: a cast could change data.
+An older table with fewer columns, or fewer fields in a column of records (nestedtypes.py), gets the missing
+ones, empty in its old rows. Columns of the user's own stay and are empty in new rows. A table type that holds
+every value of ours (long for integer) stays, and files are written in it. Every other difference is refused before
+a row is read: a cast could change data.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.nestedtypes import grown
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.errors import WrongSchema
 
@@ -50,11 +52,17 @@ def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> 
     for _ in range(ATTEMPTS):
         table = open_table(path)
         _check_table(table, path, partition_by)
-        types, missing = fit(path, pa.schema(table.schema().to_arrow()), schema)
+        there = pa.schema(table.schema().to_arrow())
+        types, missing = fit(path, there, schema)
         if not missing:
             return types
         try:
-            table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+            if any(item.name in there.names for item in missing):
+                # delta-rs adds fields within a column by a write only, which may be one without rows.
+                needed = pa.schema([*missing, *(there.field(name) for name in partition_by)])
+                write_deltalake(table, needed.empty_table(), mode="append", schema_mode="merge")
+            else:
+                table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
         except (CommitFailedError, DeltaError) as error:
             refusal = error
     raise WrongTable(f"{path}: columns couldn't be added: {one_line(refusal)}")
@@ -87,8 +95,8 @@ def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> N
 
 
 def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[pa.Field]]:
-    """(the rows' columns with the table's types, those that the table lacks). Raises WrongSchema naming what
-    doesn't fit.
+    """(the rows' columns with the table's types, those that the table lacks or that lack fields there). Raises
+    WrongSchema naming what doesn't fit.
 
     - path: of the table, for errors
     - table: its schema
@@ -101,31 +109,14 @@ def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[p
             missing.append(item.with_nullable(True))
             continue
         there = table.field(item.name)
-        if not holds(there.type, item.type):
-            raise WrongSchema(
-                f"{path}: column {item.name} is {there.type} in the table and {item.type} in the log;"
-                " rename the table's column or land into another table"
-            )
-        fields.append(item if same_type(there.type, item.type) else item.with_type(there.type))
+        kind = grown(there.type, item.type, f"{path}: column {item.name}")
+        fields.append(item.with_type(kind))
+        if not kind.equals(there.type):
+            missing.append(item.with_type(kind).with_nullable(True))
     for there in table:
         if not there.nullable and there.name not in rows.names:
             raise WrongSchema(f"{path}: column {there.name} may not be null, and the log has nothing for it")
     return pa.schema(fields), missing
-
-
-def same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Equal but for the names of list elements and for whether an element may be null."""
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        return same_type(one.value_type, other.value_type)
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        return same_type(one.key_type, other.key_type) and same_type(one.item_type, other.item_type)
-    return bool(one.equals(other))
-
-
-def holds(table: pa.DataType, rows: pa.DataType) -> bool:
-    """Does a column of type `table` hold every value of type `rows` as it is?"""
-    integers = pa.types.is_signed_integer(table) and pa.types.is_signed_integer(rows)
-    return same_type(table, rows) or bool(integers and table.bit_width >= rows.bit_width)
 
 
 def one_line(error: Exception) -> str:

@@ -30,13 +30,16 @@ def remove_orphans(path: str, held: Claim) -> list[str]:
     return remove_unmentioned(path, suspects) if suspects else []
 
 
-def remove_unmentioned(path: str, files: Iterable[str]) -> list[str]:
-    """Remove those of `files` (paths within the table) that no version mentions, and return them.
+def remove_unmentioned(path: str, files: Iterable[str], beside: str | None = None) -> list[str]:
+    """Remove files that no version mentions, and return them. The caller makes sure that they won't be committed.
 
-    The caller makes sure that they won't be committed.
+    - path: of the table
+    - files: their paths within it
+    - beside: another table whose commits may mention them, too
     """
     names = {found.rpartition("/")[2]: found for found in files}
-    for name in _active_names(path) | _mentioned(path, set(names)):
+    elsewhere = set() if beside is None else _mentioned(beside, set(names))
+    for name in _active_names(path) | _mentioned(path, set(names)) | elsewhere:
         names.pop(name, None)
     for found in names.values():
         TableFolder(path).delete(found)

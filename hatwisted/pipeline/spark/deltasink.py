@@ -12,7 +12,8 @@ killed run leaves unreadable files in the folder.
 Options: `path`; `txnAppId`, required for streams, since the same name must come back after a restart;
 `txnVersion` with it makes a batch write idempotent; `partitionBy` (`topic,store_date`). The job `land` sets
 `claim`, and `rows=plans` with `columns` for a stream of plans (planstream.py): then the sink reads the messages
-itself and files them by `store_date`.
+itself and files them by `store_date`. With `schemas` it decodes their bodies, too, and each batch is one commit
+here, and one in the table of dead letters if it has some (delta/deadletters.py).
 """
 
 from __future__ import annotations
@@ -34,20 +35,19 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hatwisted.pipeline.delta.commits import Claim, commit_files
-from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
-from hatwisted.pipeline.delta.deltatable import prepare_table
-from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
+from hatwisted.pipeline.delta.commits import Claim
+from hatwisted.pipeline.delta.landedfiles import LandedFiles, Shape, WrittenFiles, commit_landed, typed_schema
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.schemas.topicschemas import TopicSchema, decode_schemas
 from hatwisted.pipeline.spark.planstream import planned_rows
 from hatwisted.pipeline.spark.readoptions import BadOption, Options
 
 FORMAT: Final = "hatwisted-delta"
-LAND_OPTIONS: Final = ("claim", "rows", "columns")
+LAND_OPTIONS: Final = ("claim", "rows", "columns", "schemas")
 SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
 OPTIONS: Final = ("path", "txnAppId", "txnVersion", "partitionBy", *LAND_OPTIONS, *SPARK_OPTIONS)
 NO_CLAIM: Final = Claim(Writer(()), 0)
@@ -64,7 +64,9 @@ class SinkOptions:
     partition_by: tuple[str, ...]
     claim: Claim | None
     planned: tuple[str, ...] | None
-    """Columns of the log that plans yield; None if the rows come as rows."""
+    """Columns of the log that land of what plans yield; None if the rows come as rows."""
+    schemas: tuple[TopicSchema, ...]
+    """Of topics, whose bodies plans yield."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> SinkOptions:
@@ -80,6 +82,7 @@ class SinkOptions:
             partition_by=options.items("partitionBy") or PARTITION_BY,
             claim=decode_claim(options.text("claim")),
             planned=options.items("columns") if plans else None,
+            schemas=decode_schemas(options.text("schemas")),
         )
 
 
@@ -100,7 +103,7 @@ def decode_claim(text: str | None) -> Claim | None:
 class Written(WriterCommitMessage):
     """What a task hands to the commit. brokers: whose rows it wrote for a claim; queues: where they end."""
 
-    files: list[DataFile]
+    whole: WrittenFiles
     brokers: frozenset[str] = frozenset()
     queues: QueueTails = field(default_factory=dict)
 
@@ -111,22 +114,19 @@ class _TableWriter:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
         planned = options.planned
-        rows = to_arrow_schema(schema, timezone="UTC") if planned is None else landed_schema(planned)
+        if planned is None:
+            rows = to_arrow_schema(schema, timezone="UTC")
+        else:
+            rows = typed_schema(planned, options.schemas)
         for column in options.partition_by:
             if column not in rows.names:
                 raise WrongSchema(f"{options.path}: is partitioned by {column}, which the rows don't have")
-        self._schema = prepare_table(options.path, rows, options.partition_by)
+        self._shape = Shape.prepare(options.path, rows, options.partition_by, options.schemas)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task: every row into files of its own, finished or removed."""
         claim = self._options.claim or NO_CLAIM
-        files = DataFiles(
-            self._options.path,
-            self._schema,
-            self._options.partition_by,
-            writer=claim.writer.digest,
-            epoch=claim.epoch,
-        )
+        files = LandedFiles(self._shape, writer=claim.writer.digest, epoch=claim.epoch)
         brokers: set[str] = set()
         queues: QueueTails = {}
         try:
@@ -145,23 +145,23 @@ class _TableWriter:
         return batches if self._options.planned is None else map(with_store_date, planned_rows(batches))
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], application: str, number: int) -> None:
-        files, held = _files(messages), self._options.claim
-        if not files:
+        whole, held = _whole(messages), self._options.claim
+        if not whole.files:
             return  # nothing was written, so there's nothing to commit
         queues: QueueTails = {}
         for written in _written(messages):
             if held is not None:
                 held.check_brokers(written.brokers, self._options.path)
             queues = later(queues, written.queues)
-        made = commit_files(
-            self._options.path, files, application=application, number=number, held=held, queues=queues
+        made = commit_landed(
+            self._options.path, whole, application=application, number=number, held=held, queues=queues
         )
         if not made:
-            self._remove(files)
+            self._remove(whole)
 
-    def _remove(self, files: Sequence[DataFile]) -> None:
+    def _remove(self, written: WrittenFiles) -> None:
         """Remove the files of a failed attempt, except those that a commit did mention."""
-        remove_unmentioned(self._options.path, [file.path for file in files])
+        written.remove(self._options.path)
 
 
 class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
@@ -172,7 +172,7 @@ class DeltaStreamWriter(_TableWriter, DataSourceStreamArrowWriter):
         self._commit(messages, self._options.application, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._remove(_files(messages))
+        self._remove(_whole(messages))
 
 
 class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
@@ -183,12 +183,15 @@ class DeltaBatchWriter(_TableWriter, DataSourceArrowWriter):
         self._commit(messages, application, self._options.number or 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._remove(_files(messages))
+        self._remove(_whole(messages))
 
 
-def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
+def _whole(messages: Sequence[WriterCommitMessage | None]) -> WrittenFiles:
     """All tasks' files; a task that failed has no message."""
-    return [file for written in _written(messages) for file in written.files]
+    found = WrittenFiles()
+    for written in _written(messages):
+        found += written.whole
+    return found
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:

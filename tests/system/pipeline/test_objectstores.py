@@ -19,11 +19,11 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim, commit_files
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.jobs.land import locallanding
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
 from tests.support.growing import GrowingStore
@@ -105,7 +105,7 @@ def test_a_later_run_fences_the_earlier_and_leaves_none_of_its_files(
         claim(address, Writer.of(["broker-a"]))
         return commit_files(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(locallanding, "commit_files", late)
+    monkeypatch.setattr(landedfiles, "commit_files", late)
     store.append(50)
     with pytest.raises(Fenced):
         landed(store, address)

@@ -17,11 +17,11 @@ pytest.importorskip("deltalake", reason='deltalake isn\'t installed: pip install
 from deltalake import DeltaTable
 
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
+from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import noted_queues
-from hatwisted.pipeline.jobs.land import clusterlanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
 from tests.support.scriptedgroup import BROKER, record
@@ -79,7 +79,7 @@ class OnceTests(LandingCase):
         self.group(2000)
         self.group(1500, name=OTHER)
         calls = 0
-        commit = clusterlanding.commit_files  # type: ignore[attr-defined]
+        commit = landedfiles.commit_files
 
         def broken(*given: Any, **named: Any) -> Any:
             nonlocal calls
@@ -92,7 +92,7 @@ class OnceTests(LandingCase):
             return result
 
         with (
-            patch.object(clusterlanding, "commit_files", broken),
+            patch.object(landedfiles, "commit_files", broken),
             patch("hatwisted.pipeline.remote.clusterreader.DECODE_BYTES", 10_000),
         ):
             for _ in range(100):
@@ -108,13 +108,13 @@ class OnceTests(LandingCase):
 
     def test_a_later_run_fences_it(self) -> None:
         self.group(50)
-        commit = clusterlanding.commit_files  # type: ignore[attr-defined]
+        commit = landedfiles.commit_files
 
         def late(*given: Any, **named: Any) -> Any:
             claim(self.table, Writer.of([BROKER]))
             return commit(*given, **named)
 
-        with patch.object(clusterlanding, "commit_files", late), self.assertRaises(Fenced):
+        with patch.object(landedfiles, "commit_files", late), self.assertRaises(Fenced):
             self.land()
         self.assertEqual(self.rows(), [])
         self.assertEqual(self.land().rows, 50)

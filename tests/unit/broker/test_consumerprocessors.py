@@ -6,6 +6,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import offsetsync
+from hatwisted.broker.consumer.progressbody import parse_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
@@ -209,6 +210,22 @@ class TestProgress(ConsumerCase):
         many = {f"T@{number}": {"0": 1} for number in range(offsetsync.MAX_ROWS + 1)}
         answer = yield rig.ask(20043, json.dumps({"offsetTable": many}).encode())
         self.assertEqual(answer.code, 1)
+
+    @inlineCallbacks
+    def test_a_reset_in_a_time_that_never_comes_spoils_no_table(self):
+        """A later reset would count one more than 64 bits: no broker could read that, nor this one its file."""
+        rig = self.start()
+        rig.put(count=3)
+        offsets = rig.tables.offsets
+        for queue_id, at in (("0", (1 << 63) - 1), ("-1", (1 << 63) - 1), ("0", 1 << 53)):
+            content = {"offsetTable": {"T@g": {"0": 1}}, "resetTable": {"T@g": {queue_id: at}}}
+            plain = json.dumps(content)
+            for body in (plain, plain.replace('"0"', "0")):  # in fastjson's dialect, too
+                answer = yield rig.ask(20043, body.encode())
+                offsets.reset("g", "T", 0, 2)
+                parse_progress(offsets.encode())
+                parse_progress(offsets.encode_compact(with_resets=True))
+                self.assertEqual(answer.code, 1)
 
     @inlineCallbacks
     def test_oneway_commit_is_not_answered(self):

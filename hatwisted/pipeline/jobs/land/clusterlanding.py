@@ -20,12 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
-from hatwisted.pipeline.delta.commits import Claim, commit_files, note_queues, widened
-from hatwisted.pipeline.delta.compaction import Compaction, compact
-from hatwisted.pipeline.delta.datafiles import DataFiles
-from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
-from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema, with_store_date
-from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.commits import Claim, note_queues, widened
+from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.landedfiles import (
+    LandedFiles,
+    columns_to_read,
+    commit_landed,
+    compact_landed,
+    landed_files,
+    remove_files,
+)
+from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, last_of_queues
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
@@ -47,7 +53,7 @@ _log = logging.getLogger(__name__)
 class _Batch:
     """Rows of one commit to be: their files, their bytes in the log, and where their queues end."""
 
-    files: DataFiles
+    files: LandedFiles
     size: int = 0
     tails: QueueTails = field(default_factory=dict)
 
@@ -115,7 +121,7 @@ class ClusterLanding:
             self._commit()
         except BaseException:
             # What a commit mentions stays, whatever became of the answer.
-            remove_unmentioned(self.path, self._batch.files.drop())
+            remove_files(self.path, *self._batch.files.drop())
             raise
 
     def _ranges(self, wait: bool) -> list[QueueRange]:
@@ -149,8 +155,9 @@ class ClusterLanding:
     def _take(self, wanted: QueueRange, stop: threading.Event, *, wait: bool) -> bool:
         """Land a range, or its beginning; False if its brokers are away."""
         how = PullOptions(fail_on_loss=not self._lossy)
+        names = columns_to_read(self.how.columns, self.how.schemas)
         try:
-            for rows in self._cluster.read(wanted, landed_names(self.how.columns), how=how):
+            for rows in self._cluster.read(wanted, names, how=how):
                 self._bytes += self._batch.write(rows)
                 self._seen += rows.num_rows
                 self.progress(self._bytes, max(self._bytes, self._bytes * self._messages // self._seen))
@@ -177,20 +184,18 @@ class ClusterLanding:
         brokers: list[str] = next(notes, {}).get("brokers", [])
         return brokers
 
-    def _files(self) -> DataFiles:
-        schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)
-        writer, epoch = self.held.writer.digest, self.held.epoch
-        return DataFiles(self.path, schema, PARTITION_BY, writer=writer, epoch=epoch)
+    def _files(self) -> LandedFiles:
+        return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
 
     def _commit(self) -> None:
         """The batch into the table, and a new batch."""
-        finished = self._batch.files.close()
-        if not finished:
+        written = self._batch.files.close()
+        if not written.files:
             return
         last = open_table(self.path).transaction_version(self.state.application)
-        commit_files(
+        commit_landed(
             self.path,
-            finished,
+            written,
             application=self.state.application,
             number=0 if last is None else last + 1,
             held=self.held,
@@ -200,8 +205,7 @@ class ClusterLanding:
         self._batch = _Batch(self._files())
 
     def _compact(self) -> Compaction:
-        below = self.how.compact_below
-        return Compaction() if below is None else compact(self.path, below)
+        return compact_landed(self.path, self.how.compact_below)
 
     def _lost(self, what: str) -> None:
         if not self._lossy:

@@ -4,7 +4,8 @@ Spark's checkpoint says which offsets make up batch n; Delta's log says whether 
 
 1. takes the lock of its checkpoint (landingstate.py) and widens the table if need be (delta/deltatable.py);
 2. claims its brokers in Delta's log, so that an earlier run can't commit any more, and removes
-   the files it left (delta/commits.py, delta/orphans.py);
+   the files it left (delta/commits.py, delta/orphans.py); dead letters that it didn't come to commit
+   are made up for (delta/deadletters.py);
 3. makes sure that every store holds the record the table has last of that broker (delta/tails.py);
 4. streams: each trigger is one commit of whole files (spark/deltasink.py);
 5. compacts partitions of many small files, meanwhile and at the end (delta/compaction.py).
@@ -21,13 +22,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, note_queues, widened
 from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
@@ -35,8 +37,10 @@ from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
+from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
     LandingState,
@@ -74,7 +78,7 @@ def land(
     """Land each record of some logs once in a Delta table, however often the run is interrupted.
 
     - sources: store folders, one per broker, or a Cluster
-    - table: folder of the table, or its address at an object store
+    - table: folder of the table, or its address at an object store, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - options: how
     - spark: the session, which makes Spark the engine; None: one is made if that's the engine
     - progress: called with (bytes done, bytes in all)
@@ -84,6 +88,10 @@ def land(
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
+    stop, report = stop or threading.Event(), progress or _silent
+    if is_iceberg(table):
+        how = options if spark is None else replace(options, engine="spark")
+        return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
     path = table_path(table)
     begun = seconds()
     writer = source.writer()
@@ -95,10 +103,12 @@ def land(
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
-        held = claim(path, writer, source.by_queue)
-        removed = remove_orphans(path, held)
+        held = claim(path, writer, source.by_queue, settle(path))
+        settle(path)  # what an earlier run committed before the claim took effect
+        removed, beside = remove_orphans(path, held), dead_letter_table(path)
+        if is_table(beside):
+            removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), _damages(source)
-        stop, report = stop or threading.Event(), progress or _silent
         if engine == "local":
             local = (
                 ClusterLanding(path, source, state, held, options, report, seconds)
@@ -131,6 +141,9 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Liter
 
     Raises PipelineError if the engine that the options name can't do it.
     """
+    if is_iceberg(table):
+        check_iceberg(source, table, options)
+        return "local"
     if options.engine == "spark":
         return "spark"
     reason = unsupported(source, options)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
-from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE, landed_names, landed_schema
+from hatwisted.pipeline.delta.landedfiles import columns_to_read, typed_schema
+from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE
 from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.schemas.topicschemas import TopicSchema, check_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +42,7 @@ class LandOptions:
     - partitions: tasks of a full trigger; None: by size and cores
     - max_bytes_per_trigger: of log
     - compact_below: bytes of the files that small ones are merged into; None: leave them
+    - schemas: of topics' bodies, which become columns (`parse_schemas`)
     - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
       date; with it, rows pass through Spark's JVM, which takes about three times as long
     """
@@ -53,10 +56,14 @@ class LandOptions:
     max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER
     compact_below: int | None = COMPACT_BELOW
     transform: Callable[[DataFrame], DataFrame] | None = None
+    schemas: Sequence[TopicSchema] = ()
 
     def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation drops one that's needed."""
-        rows = landed_schema(self.columns)
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema."""
+        check_schemas(self.schemas)
+        rows = typed_schema(self.columns, self.schemas)
+        if self.transform is not None and self.schemas:
+            raise WrongSchema(f"{path}: schemas and a transformation can't be had together: leave one out")
         if self.transform is None or spark is None:
             return rows
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -70,7 +77,7 @@ class LandOptions:
 
     def read_options(self) -> dict[str, str]:
         options = {
-            "columns": ",".join(landed_names(self.columns)),
+            "columns": ",".join(columns_to_read(self.columns, self.schemas)),
             "maxBytesPerTrigger": str(self.max_bytes_per_trigger),
         }
         return options
@@ -90,8 +97,8 @@ class LandResult:
 
     `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
     earlier run had left without a commit, `compacted` small files replaced, `put_off` compactions that lost
-    against another writer, `damages` ranges of the log recorded in the source's `damagePath`, `stopped`
-    before its end by Ctrl-C.
+    against another writer, `dead_letters` rows that don't fit their topic's schema, by reason, `damages` ranges of
+    the log recorded in the source's `damagePath`, `stopped` before its end by Ctrl-C.
     """
 
     table: str
@@ -104,6 +111,7 @@ class LandResult:
     removed: int
     compacted: int
     put_off: tuple[str, ...]
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
     damages: int
     stopped: bool
 

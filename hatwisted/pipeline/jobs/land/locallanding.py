@@ -8,32 +8,35 @@ may take turns; to Spark's checkpoint, rows of this one are rows that others hav
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.decode.storefolder import LogStore, Split
-from hatwisted.pipeline.delta.commits import Claim, commit_files, widened
-from hatwisted.pipeline.delta.compaction import Compaction, compact
-from hatwisted.pipeline.delta.datafiles import DataFiles
-from hatwisted.pipeline.delta.deltatable import open_table, prepare_table
-from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema, with_store_date
-from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.commits import Claim, widened
+from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.landedfiles import (
+    LandedFiles,
+    columns_to_read,
+    commit_landed,
+    compact_landed,
+    landed_files,
+    remove_files,
+)
+from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
-from hatwisted.pipeline.errors import LostRange
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
 from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
-_log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
 UNDERSTOOD_OF_CLUSTERS: Final = tuple(
@@ -90,10 +93,13 @@ class LocalLanding:
         """All that there is now, or what there's time for before the stop."""
         tails = self._tails()
         total, done, waiting = self.source.backlog(tails), 0, 0
+        names = columns_to_read(self.how.columns, self.how.schemas)
         files = self._files()
         try:
-            for split in self._splits({broker: tail.end for broker, tail in tails.items()}):
-                for batch in read_split(split, landed_names(self.how.columns)):
+            for split in log_splits(
+                self.source, _ends(tails), min(SPLIT_BYTES, self.how.max_bytes_per_trigger)
+            ):
+                for batch in read_split(split, names):
                     files.write(with_store_date(batch))
                 size = split.end - split.begin
                 done, waiting = done + size, waiting + size
@@ -106,7 +112,7 @@ class LocalLanding:
             self._commit(files)
         except BaseException:
             # What a commit mentions stays, whatever became of the answer.
-            remove_unmentioned(self.path, files.drop())
+            remove_files(self.path, *files.drop())
             raise
 
     def _tails(self) -> dict[str, Tail]:
@@ -117,38 +123,21 @@ class LocalLanding:
         self.source.check(tails)
         return tails
 
-    def _splits(self, begins: Mapping[str, int]) -> Iterator[Split]:
-        """What is to be read, in each log's order. begins: where it goes on, by broker. Raises LostRange."""
-        for broker, store in self.source.stores().items():
-            begin = begins.get(broker, store.min_offset)
-            if begin < store.min_offset:
-                self._lost(store, begin)
-                begin = store.min_offset
-            for split in store.splits(begin, None, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
-                yield replace(split, aligned=split.aligned or split.begin == begin)
+    def _files(self) -> LandedFiles:
+        return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
 
-    def _lost(self, store: LogStore, begin: int) -> None:
-        what = (
-            f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
-        )
-        given = {name.lower(): value.lower() for name, value in self.source.more.items()}
-        if given.get("failondataloss") != "false":
-            raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
-        _log.warning("%s they were read", what)
-
-    def _files(self) -> DataFiles:
-        schema = prepare_table(self.path, landed_schema(self.how.columns), PARTITION_BY)
-        writer, epoch = self.held.writer.digest, self.held.epoch
-        return DataFiles(self.path, schema, PARTITION_BY, writer=writer, epoch=epoch)
-
-    def _commit(self, files: DataFiles) -> None:
-        finished = files.close()
-        if not finished:
+    def _commit(self, files: LandedFiles) -> None:
+        written = files.close()
+        if not written.files:
             return
-        last = open_table(self.path).transaction_version(self.state.application)
+        application = self.state.application
+        last = open_table(self.path).transaction_version(application)
         number = 0 if last is None else last + 1
-        commit_files(self.path, finished, application=self.state.application, number=number, held=self.held)
+        commit_landed(self.path, written, application=application, number=number, held=self.held)
 
     def _compact(self) -> Compaction:
-        below = self.how.compact_below
-        return Compaction() if below is None else compact(self.path, below)
+        return compact_landed(self.path, self.how.compact_below)
+
+
+def _ends(tails: Mapping[str, Tail]) -> dict[str, int]:
+    return {broker: tail.end for broker, tail in tails.items()}

@@ -17,7 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hatwisted.pipeline.delta.commits import Claim, landed_since
-from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.landedfiles import compact_landed
 from hatwisted.pipeline.delta.landedrows import landed_names
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.errors import PipelineError
@@ -27,6 +28,7 @@ from hatwisted.pipeline.jobs.land.landingsources import LandingSource
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
+from hatwisted.pipeline.schemas.topicschemas import encode_schemas
 from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
@@ -97,7 +99,8 @@ class SparkLanding:
         """Plans: the sink's tasks read the messages themselves."""
         plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
         columns = ",".join(landed_names(self.how.columns))
-        return self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
+        sink = self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
+        return sink.option("schemas", encode_schemas(self.how.schemas)) if self.how.schemas else sink
 
     def _write(self, frame: DataFrame) -> DataStreamWriter:
         return (
@@ -137,8 +140,7 @@ class SparkLanding:
             self.progress(min(done, self._total), self._total)
 
     def _compact(self) -> None:
-        if self.how.compact_below is not None:
-            self._compaction += compact(self.path, self.how.compact_below)
+        self._compaction += compact_landed(self.path, self.how.compact_below)
         self._compacted_at = self.seconds()
 
 

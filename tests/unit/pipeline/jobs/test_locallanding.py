@@ -13,6 +13,7 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import FENCE, claim
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
@@ -101,9 +102,9 @@ class LocalTests(LakeCase):
                 raise KeyboardInterrupt
             return result
 
-        commit = locallanding.commit_files
+        commit = landedfiles.commit_files
         with (
-            patch.object(locallanding, "commit_files", broken),
+            patch.object(landedfiles, "commit_files", broken),
             patch.object(locallanding, "SPLIT_BYTES", 90_000),
         ):
             for _ in range(100):
@@ -119,13 +120,13 @@ class LocalTests(LakeCase):
 
     def test_a_later_run_fences_it(self) -> None:
         self.store.append(50)
-        commit = locallanding.commit_files
+        commit = landedfiles.commit_files
 
         def late(*given: Any, **more: Any) -> Any:
             claim(self.table, Writer.of(["broker-a"]))
             return commit(*given, **more)
 
-        with patch.object(locallanding, "commit_files", late), self.assertRaises(Fenced):
+        with patch.object(landedfiles, "commit_files", late), self.assertRaises(Fenced):
             self.land()
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)

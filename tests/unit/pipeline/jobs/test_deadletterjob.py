@@ -1,0 +1,129 @@
+"""Dead letters looked at, and landed once their schema is mended."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+from click.testing import CliRunner
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from hatwisted.cli.main import main
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.jobs.audit.auditing import audit
+from hatwisted.pipeline.jobs.land import deadletterjob
+from hatwisted.pipeline.jobs.land.deadletterjob import DeadLetterResult, dead_letters
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
+from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
+
+MENDED = {
+    "type": "object",
+    "properties": {"id": {"type": ["integer", "null"]}, "customer": {"type": "string"}},
+}
+LATER = b'{"id": null, "customer": "x"}'
+
+
+class DeadLetterTests(SchemaCase):
+    def look(self, schema: Any = None) -> DeadLetterResult:
+        return dead_letters(self.table, self.schema(schema) if schema else ())
+
+    def test_what_there_is_by_topic_and_reason(self) -> None:
+        self.append(*GOOD, *BAD)
+        self.land()
+        found = self.look()
+        self.assertEqual(found.left, {"Orders": {"malformed": 2, "missing": 1, "type": 1}})
+        letter = found.letters[2]
+        place = (letter.broker, letter.queue_id, letter.queue_offset, letter.physical_offset)
+        self.assertEqual(place, ("broker-a", 0, 4, self.log.offsets[4]))
+        self.assertEqual(letter.detail, "Object missing required field `id`")
+
+    def test_few_of_many_are_told(self) -> None:
+        self.append(*[b"?"] * 50)
+        self.land()
+        found = self.look()
+        self.assertEqual((found.left["Orders"]["malformed"], len(found.letters)), (50, deadletterjob.SHOWN))
+
+    def test_those_that_fit_a_mended_schema_land_and_the_others_stay(self) -> None:
+        self.append(*GOOD, *BAD, LATER, *BAD, topic="Orders")
+        self.append(LATER, topic="Others")
+        self.land()
+        found = self.look(MENDED)
+        self.assertEqual((found.landed, found.left), (3, {"Orders": {"malformed": 4, "type": 2}}))
+        values = self.values()
+        self.assertEqual([value and value["customer"] for value in values[4:7]], ["x", None, "x"])
+        self.assertEqual(values[0]["lines"], [{"item": "tea"}])
+        self.assertEqual(len(values), len(self.log.offsets))
+        self.assertEqual(sorted(set(self.dead("body"))), [b"", b"?", b'{"id": "1"}'])
+        self.assertTrue(audit(InlineTasks(), [str(self.store)], [self.table]).identical)
+        self.assertEqual(self.look(MENDED).landed, 0)
+        # Landing goes on after the log's last row, wherever that is now.
+        self.append(*GOOD)
+        self.assertEqual(self.land(MENDED).rows, 2)
+
+    def test_a_body_with_a_wrong_checksum_never_fits(self) -> None:
+        self.append(*GOOD)
+        path = next((self.store / "commitlog").iterdir())
+        data = bytearray(path.read_bytes())
+        data[data.index(b'"ann"') + 1] = ord("A")
+        path.write_bytes(data)
+        self.land()
+        self.assertEqual(self.look(MENDED).left, {"Orders": {"checksum": 1}})
+
+    def test_one_that_ended_between_its_commits_is_made_up_for(self) -> None:
+        self.append(*BAD, *BAD)
+        self.land()
+        merge = deadletterjob._merge
+
+        def first_only(path: str, *given: Any) -> None:
+            if path == self.beside:
+                raise OSError("no more")
+            merge(path, *given)
+
+        with patch.object(deadletterjob, "_merge", first_only), self.assertRaises(OSError):
+            self.look(MENDED)
+        self.assertEqual(sum(value is not None for value in self.values()), 2)
+        self.assertEqual(len(self.dead("body")), 8)
+        self.assertEqual(self.look(MENDED).landed, 2)
+        self.assertEqual(sum(value is not None for value in self.values()), 2)
+        self.assertEqual(len(self.dead("body")), 6)
+
+    def test_another_writer_s_commit_between_is_borne(self) -> None:
+        self.append(*BAD)
+        self.land()
+        opened, openings = deadletterjob.open_table, count(1)
+
+        def contended(path: str) -> DeltaTable:
+            # The first one is where the job begins.
+            if path == self.table and next(openings) in (2, 3):
+                raise CommitFailedError("another one's")
+            return opened(path)
+
+        with patch.object(deadletterjob, "open_table", contended):
+            self.assertEqual(self.look(MENDED).landed, 1)
+
+    def test_a_table_without_any_and_none_at_all(self) -> None:
+        with self.assertRaises(WrongTable):
+            self.look()
+        self.append(*GOOD)
+        self.land()
+        self.assertEqual(self.look().left, {})
+
+    def test_the_command(self) -> None:
+        self.append(*BAD, LATER)
+        self.land()
+        (schema,) = self.schema(MENDED)
+        run = CliRunner().invoke
+        shown = run(main, ["pipeline", "dead-letters", self.table])
+        self.assertEqual(shown.exit_code, 1)
+        self.assertIn(
+            "Orders: 2 malformed\n  queue 0 of broker-a, offset 0 (at 0 of the log): the body", shown.output
+        )
+        shown = run(
+            main, ["pipeline", "dead-letters", self.table, "--schema", f"Orders=json:{schema.source}"]
+        )
+        self.assertIn("2 dead letters landed in", shown.output)
+        shown = run(main, ["pipeline", "dead-letters", self.table, "--json"])
+        self.assertEqual(json.loads(shown.output)["left"], {"Orders": {"malformed": 2, "type": 1}})
