@@ -1,7 +1,7 @@
 """From a send request to the put that the log is asked for: may it be sent, and where is it stored?
 
-What is found wrong here is the producer's mistake. A read's sends mostly go to one or two topics, so a topic is
-looked up and judged once a read, and the messages after the first cost a dict access.
+What is found wrong here is the producer's mistake. A topic is looked up and judged once, as long as the table of
+topics stays as it is, and the messages after the first cost a dict access.
 
 Where 4.9.7 and 5.x differ: batches to a retry topic are refused as in 5.x (4.9.7 stores them, and their messages
 are tried for ever), and a copy that a consumer older than 4.6.1 sends to its retry topic is no half message
@@ -27,7 +27,7 @@ from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import layout
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.registration import UNIT
+from hatwisted.wire.registration import UNIT, DataVersion
 from hatwisted.wire.remoting import RemotingCommand, SendCommand
 from hatwisted.wire.requestheader import NOT_SAID, SendHeader, int_field, parse_send_v1, parse_send_v2
 from hatwisted.wire.topics import RETRY_PREFIX
@@ -68,8 +68,19 @@ class Admission:
         self._forbidden = state.forbidden
         self._properties = SentProperties(cluster)
         self._round_robin = 0
+        self._known: dict[str, int] = {}
+        self._known_of: DataVersion | None = None
+        """The version of the topics for which they were judged."""
         self.usual = None if UsualPuts is None else UsualPuts(self._properties.pair, Put)
         """A quicker way to the puts of sends about which there's nothing to judge, or None."""
+
+    def known(self) -> dict[str, int]:
+        """Number of queues of the topics that sends of any producer may go to, as far as that has been asked. For
+        one read: the next one asks again."""
+        if self._known_of is not self._topics.version or self._forbidden() is not None:
+            self._known = {}
+            self._known_of = self._topics.version
+        return self._known
 
     def put(
         self, connection: RemotingConnection, request: RemotingCommand, known: dict[str, int]
@@ -78,7 +89,7 @@ class Admission:
 
         - connection: the producer's
         - request: of one of SEND_CODES
-        - known: number of queues of the topics that this read's sends may go to
+        - known: see there
         """
         header = _header_of(request)
         topic, queue_id = header.topic, header.queue_id

@@ -65,7 +65,7 @@ class SendProcessor:
     def process(self, connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:
         """Append and settle all sends of one read."""
         puts: list[Put[RemotingCommand]] = []
-        known: dict[str, int] = {}
+        known = self._admission.known()
         to_put = self._admission.put
         refusal = self._refusal()
         no_waiting = self._acks.refusal()

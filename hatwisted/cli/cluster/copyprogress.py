@@ -72,7 +72,7 @@ async def follow(cluster: Cluster, master: str, slave: str, interrupt: Interrupt
     - interrupt: ends it; the slave goes on
     - quiet: show nothing
     """
-    survey, advance, shown = Survey(cluster.session), Advance(), _Shown(quiet)
+    survey, advance, shown = Survey(cluster.session), Advance(), CopyScreen(quiet)
     with shown:
         while not interrupt.requested:
             seen = [
@@ -94,8 +94,8 @@ def _sleep(cluster: Cluster, interrupt: Interrupt) -> Any:
     return waited.addErrback(lambda _: None)
 
 
-class _Shown:
-    """A bar on a terminal, lines elsewhere."""
+class CopyScreen:
+    """A bar on a terminal, lines elsewhere. quiet: neither; tell: takes the lines."""
 
     def __init__(
         self, quiet: bool, tell: Callable[[str], object] = lambda line: click.echo(line, err=True)
@@ -106,7 +106,7 @@ class _Shown:
         self._begun: BrokerFigures | None = None
         self._count = 0
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> CopyScreen:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.newslave import answers, is_free
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, limits, versions
+from hatwisted.cli.host.neighbours import neighbour_checks, own_address
 from hatwisted.cli.output import folded, json_option
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import ClientError
@@ -28,10 +29,8 @@ from hatwisted.clientcore.survey import Survey, Words
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
 from hatwisted.config.load import load_broker_config
-from hatwisted.config.pairing import pairing
 from hatwisted.config.roles import as_master, as_slave
 from hatwisted.config.schema import BrokerConfig, BrokerRole
-from hatwisted.health.figures import broker_figures
 from hatwisted.health.judgement import Weight
 from hatwisted.health.surroundings import (
     Check,
@@ -39,17 +38,13 @@ from hatwisted.health.surroundings import (
     is_well,
     note,
     of_certificate,
-    of_clock,
     of_disk,
     of_limits,
-    of_name_servers,
-    of_ports,
     problem,
 )
-from hatwisted.metrics.looking import answers_of, properties_in
 from hatwisted.tls.certificates import CertificateError, PemFiles, read_material
 from hatwisted.wire.printable import printable
-from hatwisted.wire.registration import MASTER_ID, ClusterInfo
+from hatwisted.wire.registration import ClusterInfo
 
 MARKS: Final = {None: ("ok", "green"), Weight.NOTE: ("-", "yellow"), Weight.PROBLEM: ("!", "red")}
 INDENT: Final = 18
@@ -104,7 +99,7 @@ def _checks(conf: str | None, overrides: tuple[str, ...]) -> Iterator[Check]:
     yield from of_disk(disk_of(config))
     yield from of_limits(*limits(), config.mapped_file_size_commit_log)
     yield from _certificates(config)
-    yield from _Neighbours(config).checks()
+    yield from neighbour_checks(config, ClientNetwork(config), clock_synchronised())
 
 
 def _certificates(config: BrokerConfig) -> Iterator[Check]:
@@ -125,7 +120,7 @@ def _certificates(config: BrokerConfig) -> Iterator[Check]:
     for key, files in ends.items():
         try:
             identity = read_material(files, _content).identity
-        except (CertificateError, OSError) as error:
+        except CertificateError as error:
             yield problem("certificate", f"{key}: {error}", "give files in PEM that this user can read")
         else:
             if identity is not None:
@@ -137,16 +132,14 @@ def _content(path: str) -> bytes:
         return file.read(LONGEST_PEM)
 
 
-class _Neighbours:
-    """Who is asked over the network: this broker itself if it runs, its name servers, its master."""
+class ClientNetwork:
+    """A `neighbours.Network`: this host's, asked as the present command's options say. config: the broker's."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
         context = click.get_current_context()
-        own = f"127.0.0.1:{config.listen_port}"
         try:
             settings = ClusterSettings(
-                name_servers=tuple(config.name_servers) or (own,),
+                name_servers=tuple(config.name_servers) or (own_address(config),),
                 credentials=credentials_of(context),
                 tls=tls_of(context),
             )
@@ -154,79 +147,13 @@ class _Neighbours:
             raise CannotRun(str(error)) from None
         self._driver = BlockingDriver(Links(settings))
         self._survey = Survey(ClusterLink(self._driver, settings.name_servers).session)
-        self._own = own
+        self.is_free = is_free
+        self.answers = answers
 
-    def checks(self) -> Iterator[Check]:
-        """All of them."""
-        config = self._config
-        ports = [config.listen_port, config.ha_listen_port]
-        if config.vip_listen_enable:
-            ports.append(config.vip_listen_port)
-        free = {port: is_free(port) for port in ports}
-        yield of_ports(free, None if free[config.listen_port] else self._running())
-        offset = None
-        known = self._driver.run(self._survey.name_servers()) if config.name_servers else {}
-        said = {
-            address: str(info) if isinstance(info, ClientError) else None for address, info in known.items()
-        }
-        yield from of_name_servers(said)
-        if config.broker_role is BrokerRole.SLAVE:
-            master = self._master([info for info in known.values() if isinstance(info, ClusterInfo)])
-            if master is not None:
-                words = self._driver.run(self._survey.broker(master))
-                figures = broker_figures(config.broker_name, MASTER_ID, master, answers_of(words))
-                offset = None if figures.clock is None else figures.clock - figures.at
-                yield from self._of_master(master, words)
-            else:
-                yield problem(
-                    "master",
-                    f"no name server knows a master of {config.broker_name}",
-                    "start it, correct brokerName or namesrvAddr, or set haMasterAddress",
-                )
-        yield from of_clock(clock_synchronised(), offset)
+    def name_servers(self) -> Mapping[str, ClusterInfo | ClientError]:
+        """As Network."""
+        return self._driver.run(self._survey.name_servers())
 
-    def _running(self) -> str | None:
-        """What the broker on the own port says, if it is this one."""
-        words = self._driver.run(self._survey.broker(self._own))
-        told = None if words.config is None else properties_in(words.config)
-        if told is None or told.get("brokerName") != self._config.broker_name:
-            return None
-        return str(words.runtime.get("runtime", "")).strip("[] ") or "just started"
-
-    def _master(self, infos: list[ClusterInfo]) -> str | None:
-        fixed = self._config.ha_master_address
-        if fixed:
-            host, _, port = fixed.rpartition(":")
-            return f"{host}:{int(port) - 1}"
-        groups = (info.broker_addr_table.get(self._config.broker_name) for info in infos)
-        return next(
-            (each.broker_addrs[MASTER_ID] for each in groups if each and MASTER_ID in each.broker_addrs), None
-        )
-
-    def _of_master(self, address: str, words: Words) -> Iterator[Check]:
-        if words.error is not None:
-            yield problem("master", words.error, "start it, or open its listenPort to this host")
-            return
-        told = None if words.config is None else properties_in(words.config)
-        if told is None:
-            yield note(
-                "master",
-                f"{address} doesn't tell its configuration",
-                "give --credentials of an administrator",
-            )
-            told = {}
-        found = pairing(self._config, told)
-        for each in found.objections:
-            yield problem("master", each, "a slave with another setting can't copy it")
-        for each in found.warnings:
-            yield note("master", each, "correct it before this store is to be a master's")
-        host, _, port = address.rpartition(":")
-        ha = self._config.ha_master_address or (
-            f"{told.get('brokerIP2') or host}:{told.get('haListenPort') or int(port) + 1}"
-        )
-        if not answers(ha):
-            yield problem(
-                "ha-port", f"{ha} can't be reached from here", "open the master's HA port to this host"
-            )
-        elif not found.objections:
-            yield fine("master", f"{address} answers, and so does its HA port {ha}")
+    def broker(self, address: str) -> Words:
+        """As Network."""
+        return self._driver.run(self._survey.broker(address))

@@ -8,14 +8,16 @@ import platform
 import resource
 import shutil
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hatwisted import __version__
 from hatwisted.config.schema import BrokerConfig
 from hatwisted.health.surroundings import Disk
 
+MOUNTS: Final = Path("/proc/mounts")
 TIMEX_BYTES: Final = 512
 """At least as many as the kernel's struct timex has."""
 TIME_ERROR: Final = 5
@@ -38,11 +40,11 @@ def disk_of(config: BrokerConfig) -> Disk:
     )
 
 
-def file_system_of(path: Path) -> str:
-    """The kind of the file system that holds it; "" if the kernel doesn't tell."""
+def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
+    """The kind of the file system that holds it; "" if the kernel doesn't tell. mounts: where it does."""
     real, best, kind = str(path.resolve()), "", ""
     try:
-        lines = Path("/proc/mounts").read_text().splitlines()
+        lines = mounts.read_text().splitlines()
     except OSError:
         return ""
     for line in lines:
@@ -54,16 +56,17 @@ def file_system_of(path: Path) -> str:
 
 
 def limits() -> tuple[int, int | None]:
-    """(descriptors, bytes of a file or None for any): the hard limits."""
+    """(descriptors, bytes of a file or None for any): of descriptors the hard limit, to which a broker
+    raises its own."""
     _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
     length, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return descriptors, None if length == resource.RLIM_INFINITY else length
 
 
-def clock_synchronised() -> bool | None:
-    """By the kernel's word."""
+def clock_synchronised(library: Callable[[None], Any] = ctypes.CDLL) -> bool | None:
+    """By the kernel's word. library: gives C's."""
     try:
-        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
+        state = library(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
     except (OSError, AttributeError):
         return None
     return None if state < 0 else state != TIME_ERROR

@@ -284,9 +284,34 @@ class SendTests(TestCase):
         for topic in ("T", "New"):
             answer = yield self.send(b=topic)
             self.assertEqual(answer.code, 0)
-        self.permission = 6
-        answer = yield self.send(b="Ordered")
-        self.assertEqual(answer.code, 0)
+        for self.permission, code in ((6, 0), (4, 16)):
+            answer = yield self.send(b="Ordered")
+            self.assertEqual(answer.code, code)
+
+    @inlineCallbacks
+    def test_a_topic_is_judged_once_until_the_topics_change(self):  # type: ignore[no-untyped-def]
+        topics = self.rig.tables.topics
+        judged = []
+        judge = topics.for_send
+
+        def counted(topic, *rest):  # type: ignore[no-untyped-def]
+            judged.append(topic)
+            return judge(topic, *rest)
+
+        self.patch(topics, "for_send", counted)
+        for topic in ("T", "U", "T", "U"):
+            topics.ensure(topic, 4)
+            self.assertEqual((yield self.send(b=topic)).code, 0)
+        self.assertEqual(judged, ["T", "U", "T"])  # making U was a change
+        topics.put(TopicConfig(topic_name="T", perm=4))
+        answer = yield self.send(b="T")
+        self.assertEqual((answer.code, answer.remark), (16, "the topic[T] sending message is forbidden"))
+        topics.put(TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1))
+        answer = yield self.send(b="U", e=2)
+        self.assertEqual(answer.code, 1)
+        topics.delete("U")
+        self.assertEqual((yield self.send(b="U")).code, 0)
+        self.assertIsNotNone(topics.get("U"))
 
     @inlineCallbacks
     def test_B10_a_slave_takes_no_messages(self):  # type: ignore[no-untyped-def]

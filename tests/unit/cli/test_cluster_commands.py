@@ -62,6 +62,11 @@ class CommandsCase(TestCase):
 
     async def run_command(self, *arguments, code=0, given=b"", namesrv=None, outcome=None):
         """One run with its own standard streams; asserts its exit code."""
+        words = [*arguments, "-n", namesrv or self.rig.names.address]
+        return await self.run_words(words, code, given, outcome)
+
+    async def run_words(self, words, code=0, given=b"", outcome=None):
+        """As run_command, of a command that takes no -n."""
         outcome = outcome or Outcome()
         planned = []
         with tempfile.TemporaryFile() as stdin:
@@ -71,7 +76,6 @@ class CommandsCase(TestCase):
             self.patch(sys, "stdout", outcome.stdout)
             self.patch(sys, "stderr", outcome.stderr)
             try:
-                words = [*arguments, "-n", namesrv or self.rig.names.address]
                 # click's own way to run: the reactor is running already, so the work is taken out and awaited.
                 main.main(words, standalone_mode=False, obj=lambda *plan: planned.append(plan) or 0)
             except SystemExit as exit_:

@@ -1,0 +1,200 @@
+"""`hatwisted attach` in this process: its master, its name server, and the slave that it starts are in memory."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from msgspec.structs import replace
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.assembly.broker import build_broker
+from hatwisted.cli.cluster import attach, copyprogress
+from hatwisted.cli.cluster.copyprogress import TELL, CopyScreen
+from hatwisted.cli.errors import CannotRun
+from hatwisted.config.load import load_broker_config
+from hatwisted.config.roles import as_slave
+from hatwisted.health.figures import Answers, broker_figures
+from hatwisted.wire.registration import BrokerData, ClusterInfo
+from tests.support.clusterrig import asynchronous
+from tests.support.loopback import HOST, broker_port
+from tests.unit.cli.test_cluster_commands import CommandsCase, Outcome
+
+
+class AttachTests(CommandsCase):
+    def setUp(self):
+        self.folder = Path(self.mktemp()).absolute()
+        self.port = broker_port()
+        self.services = {}
+        self.listens = True
+        self.patch(copyprogress, "INTERVAL", 0.01)
+        self.patch(attach, "answers", lambda address: address in self.services)
+        self.patch(attach, "start", self.start_slave)
+        self.patch(attach, "twistd", lambda: "/venv/bin/twistd")
+        self.patch(attach, "check_connects", self.check_connects)
+        return super().setUp()
+
+    def start_slave(self, folder):
+        """As twistd would from what was written."""
+        config = as_slave(load_broker_config(str(folder / "broker.conf"), host=HOST)).config
+        service = build_broker(config, self.rig.parts)
+        service.startService()
+        self.addCleanup(service.stopService)
+        self.services[f"127.0.0.1:{config.listen_port}"] = service
+
+    def check_connects(self, address):
+        if not self.listens:
+            raise CannotRun(f"the master's HA port {address} can't be reached from here")
+
+    async def attach(self, *more, name="broker-a", code=0, outcome=None):
+        words = ["attach", self.rig.names.address, name, "--dir", str(self.folder), "--port", str(self.port)]
+        return await self.run_words([*words, *more], code, outcome=outcome)
+
+    def log_end(self, service):
+        return service.parts.store.log.max_offset
+
+    @asynchronous
+    async def test_a_whole_copy_and_again(self):
+        await self.run_command("produce", "T", given=b"hello\n" * 50)
+        told = await self.attach("--json")
+        plan, level = told.lines
+        master = self.rig.brokers["broker-a"]
+        (slave,) = self.services.values()
+        self.assertEqual(self.log_end(slave), self.log_end(master))
+        host, _, port = master.address.rpartition(":")
+        expected = {
+            "event": "planned",
+            "master": master.address,
+            "haAddress": f"{host}:{int(port) + 1}",
+            "logBytes": self.log_end(master),
+            "brokerId": 1,
+            "listenPort": self.port,
+            "folder": str(self.folder),
+        }
+        self.assertEqual(plan, expected)
+        self.assertEqual((level["event"], level["problem"]), ("level", None))
+        again = (await self.attach()).out.decode()
+        self.assertEqual(len(self.services), 1, "it runs already")
+        self.assertIn("level    it has all that its master has, after ", again)
+        self.assertIn(f"slave    broker 1 on port {self.port}, in {self.folder}\n", again)
+        self.assertIn(f"stop     kill $(cat {self.folder}/slave.pid)\n", again)
+
+    @asynchronous
+    async def test_without_starting_it_says_how(self):
+        told = (await self.attach("--no-start")).out.decode()
+        start = f"/venv/bin/twistd --pidfile={self.folder}/slave.pid"
+        self.assertIn(start, told)
+        self.assertIn("[Service]", told)
+        written = (await self.attach("--no-start", "--json")).lines[1]
+        self.assertEqual(written["event"], "written")
+        self.assertEqual(written["start"][0], "/venv/bin/twistd")
+        self.assertIn("[Service]", written["unit"])
+        self.assertEqual(self.services, {})
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["broker.conf"])
+
+    @asynchronous
+    async def test_what_is_refused_leaves_nothing_behind(self):
+        unknown = await self.attach(name="broker-b", code=2)
+        self.assertIn("no broker broker-b at", unknown.err)
+        self.assertIn("known there: broker-a", unknown.err)
+        self.listens = False
+        closed = await self.attach(code=2)
+        self.assertIn("can't be reached from here", closed.err)
+        self.assertFalse(self.folder.exists())
+
+    @asynchronous
+    async def test_a_disk_that_is_too_small_for_the_log(self):
+        await self.run_command("produce", "T", given=b"hello\n" * 50)
+        self.patch(attach, "place_of", self.little_room(attach.place_of))
+        told = await self.attach(code=2)
+        self.assertIn("100 B free, and the master's log needs", told.err)
+        self.assertFalse(self.folder.exists())
+
+    def little_room(self, place_of):
+        return lambda *words: replace(place_of(*words), free=100)
+
+    @asynchronous
+    async def test_a_folder_of_another_broker_or_of_none_of_ours(self):
+        self.folder.mkdir()
+        conf = self.folder / "broker.conf"
+        for text, said in (
+            ("brokerName=other\nbrokerRole=SLAVE\n", "is of another broker, no slave of broker-a"),
+            ("brokerName=broker-a\nbrokerRole=ASYNC_MASTER\n", "is of another broker, no slave of broker-a"),
+            (
+                "brokerName=broker-a\nbrokerRole=SLAVE\nbrokerId=1\nlistenPort=1\n",
+                "lacks brokerIP1, namesrvAddr, storePathRootDir",
+            ),
+            ("brokerName\n=\\uzzzz", f"{conf}:2"),
+        ):
+            conf.write_text(text)
+            told = await self.attach(code=2)
+            self.assertIn(said, told.err)
+            self.assertEqual(told.err.count("\n"), 1)
+            self.assertEqual(conf.read_text(), text)
+
+    @asynchronous
+    async def test_an_interrupt_leaves_the_slave_to_go_on(self):
+        outcome = Outcome()
+        outcome.interrupt.request()
+        told = await self.attach(code=130, outcome=outcome)
+        self.assertIn("! interrupted; the slave goes on copying", told.err)
+        self.assertEqual(len(self.services), 1)
+
+    @asynchronous
+    async def test_a_slave_that_takes_nothing_is_a_problem(self):
+        self.patch(copyprogress, "PATIENCE", 3)
+        self.patch(attach, "start", lambda folder: None)
+        told = await self.attach("--json", code=1)
+        level = told.lines[1]
+        self.assertEqual(level["event"], "problem")
+        self.assertIn(f"127.0.0.1:{self.port}", level["problem"])
+
+    @asynchronous
+    async def test_a_group_without_a_master_and_one_that_is_silent(self):
+        for addresses, said in (
+            ({1: "127.0.0.1:1"}, "broker-a has no master at"),
+            ({0: "127.0.0.1:1"}, "the master of broker-a doesn't answer: 127.0.0.1:1"),
+        ):
+            group = BrokerData(broker_name="broker-a", cluster="C", broker_addrs=addresses)
+            info = ClusterInfo(broker_addr_table={"broker-a": group})
+            self.patch(self.rig.names.routes, "cluster_info", lambda info=info: info)
+            told = await self.attach(code=2)
+            self.assertIn(said, told.err)
+
+
+class CopyScreenTests(SynchronousTestCase):
+    """Where there is no terminal."""
+
+    def setUp(self):
+        self.lines = []
+        self.patch(sys, "stderr", SimpleNamespace(isatty=lambda: False, write=lambda text: None))
+
+    def figures(self, number, end, begin=0, at=0.0):
+        said = {"commitLogMinOffset": str(begin), "commitLogMaxOffset": str(end)}
+        return broker_figures("a", number, "h:1", Answers(at=at, runtime=said))
+
+    def show(self, count, quiet=False, rate=1 << 20):
+        """One answer a second: the slave has taken `rate` more."""
+        with CopyScreen(quiet, self.lines.append) as shown:
+            for second in range(1, count + 1):
+                slave = self.figures(1, (1 << 30) + second * rate, at=float(second))
+                shown.update(slave, self.figures(0, 3 << 30, begin=1 << 30))
+
+    def test_a_line_now_and_then_with_rate_and_time_left(self):
+        self.show(2 * TELL)
+        self.assertEqual(len(self.lines), 2)
+        self.assertEqual(self.lines[1], "copying  1% of 2.0 GiB, 1.0 MiB/s, 34 min left")
+
+    def test_none_who_stands_still_has_a_time_left(self):
+        self.show(TELL, rate=0)
+        self.assertEqual(self.lines, ["copying  0% of 2.0 GiB, 0 B/s"])
+
+    def test_quiet(self):
+        self.show(2 * TELL, quiet=True)
+        self.assertEqual(self.lines, [])
+
+    def test_nothing_is_shown_of_who_says_nothing(self):
+        with CopyScreen(False, self.lines.append) as shown:
+            for _ in range(2 * TELL):
+                shown.update(self.figures(1, 0), self.figures(0, 1000))
+                shown.update(self.figures(1, 10), self.figures(0, 0))
+        self.assertEqual(self.lines, [])
