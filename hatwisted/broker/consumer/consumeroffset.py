@@ -51,8 +51,8 @@ MAX_BYTES = 12 << 20
 nobody has heard of. Beyond, offsets of further queues aren't kept."""
 
 DELETED_SHARE = 4
-"""Deletions that others tell of rows unknown here have this part of the room at most. Anybody can tell of them, and
-they are kept for days; of those beyond, a slave that was down for long may bring the row back."""
+"""Deletions that others tell of rows unknown here have this part of the room at most. Anybody can tell of them,
+and they are kept for days; of those beyond, a slave that was down for long may bring the row back."""
 
 RECOUNT = 10.0
 """Seconds between two looks at how large the table is, once it's full."""
