@@ -66,7 +66,8 @@ def dead_letters(table: str, schemas: Sequence[TopicSchema] = ()) -> DeadLetterR
     """
     check_schemas(schemas)
     path = table_path(table)
-    open_table(path)
+    if not is_table(path):
+        raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
     settle(path)
     if not is_table(dead_letter_table(path)):
         return DeadLetterResult(table=path, landed=0, left={}, letters=())

@@ -84,6 +84,14 @@ class LandedValuesTests(SchemaCase):
         self.assertEqual(self.dead("physical_offset"), self.log.offsets[2:7])
         self.assertEqual(self.dead("detail")[3], "Expected `int`, got `str` - at `$.id`")
 
+    def test_times_that_a_column_can_t_hold_are_dead_letters(self) -> None:
+        times = ("2026-01-02T03:04:05Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+        self.append(*[b'{"at": "%s"}' % time.encode() for time in times])
+        schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+        self.assertEqual(self.land(schema).dead_letters, {"value": 2})
+        self.assertEqual([value and value["at"].year for value in self.values()], [2026, None, None])
+        self.assertIn("outside of the years 1 to 9999", self.dead("detail")[0])
+
     def test_the_table_is_the_whole_log_all_the_same(self) -> None:
         self.append(*GOOD, *BAD)
         self.land()
