@@ -288,7 +288,7 @@ class FoundAgainTests(IcebergCase):
         def swap(done: int, total: int) -> None:
             self.assertEqual(self.offsets(), before)  # the first batch isn't committed yet
             shutil.rmtree(self.store.root)
-            GrowingStore(self.store.root, seed=7).append(90)
+            GrowingStore(self.store.root, seed=7).append(200)
 
         with self.assertRaisesRegex(WrongStore, "has another record there"):
             self.land(mode="continuous", every=0.01, progress=swap)
