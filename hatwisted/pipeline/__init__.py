@@ -1,9 +1,9 @@
 """Logs as tables: decode commit logs into Arrow, read them with Spark, land, audit, rebuild and report on them.
 
 Read `decode` (files into record batches), `schemas` (bodies into typed columns), `spark` (the data sources
-`commitlog` and `rocketmq`), `remote` (clusters over the network), `delta` (tables that take each batch once) and
-`jobs` (what is done with all that). `read_arrow` is the entry point for pandas, polars and anything else that
-takes Arrow.
+`commitlog` and `rocketmq`), `remote` (clusters over the network), `delta` and `iceberg` (tables that take each
+batch once) and `jobs` (what is done with all that). `read_arrow` is the entry point for pandas, polars and
+anything else that takes Arrow.
 
 Nothing in here imports Twisted or writes to a store that a broker runs on; importing the package itself
 imports neither PySpark nor pyarrow.
