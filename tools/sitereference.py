@@ -39,7 +39,7 @@ def configuration() -> str:
             parts.append(f"### {name[0].upper()}{name[1:]}\n")
             if note:
                 parts.append(f"{note[0].upper()}{note[1:]}.\n")
-            parts.append(_key_table(docs))
+            parts.append(_key_table(docs, "" if server == "broker" else "namesrv-"))
     return "\n".join(parts)
 
 
@@ -55,15 +55,17 @@ def _is_about_access(doc: KeyDoc) -> bool:
     )
 
 
-def _key_table(docs: list[KeyDoc]) -> str:
-    """Two columns alone: a third wouldn't fit a phone."""
+def _key_table(docs: list[KeyDoc], prefix: str) -> str:
+    """Two columns alone: a third wouldn't fit a phone. prefix: of the names by which keys are linked to."""
     rows = ["| key |  |", "|---|---|"]
     for doc in docs:
         default = "no default" if doc.default is None else doc.default
         if not default.startswith(("no ", "the ")):
             default = f"`{default}`"
         facts = " · ".join((f"**{default}**", _allowed(doc), CHANGES[doc.change], doc.origin))
-        rows.append(f"| `{doc.key}` | {_cell(doc.meaning)}<br>{_cell(facts)} |")
+        name = prefix + doc.key
+        key = f'<a class="key" id="{name}" href="#{name}">`{doc.key}`</a>'
+        rows.append(f"| {key} | {_cell(doc.meaning)}<br>{_cell(facts)} |")
     return "\n".join(rows) + "\n"
 
 

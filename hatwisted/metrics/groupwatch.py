@@ -3,6 +3,7 @@ somebody looks at the live page. About itself the broker is asked without a conn
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -20,7 +21,9 @@ from hatwisted.clientcore.errors import Refused
 from hatwisted.clientcore.session import Session
 from hatwisted.clientcore.survey import Survey
 from hatwisted.clientcore.tasks import Timer, Waiter
+from hatwisted.health.events import events, label
 from hatwisted.health.figures import BrokerFigures, Look, View
+from hatwisted.metrics.eventfeed import LONGEST, MOST, Told
 from hatwisted.metrics.looking import look_at_group
 from hatwisted.remoting.twistedlog import TwistedLog
 from hatwisted.wire.codes import ResponseCode
@@ -31,6 +34,8 @@ INTERVAL: Final = 2.0
 """Seconds between two looks at the others."""
 REMEMBERED: Final = 600.0
 """Seconds for which one that has left is missed: it may have been taken away for good."""
+WORRYING: Final = ("broker-left", "broker-silent", "name-server-silent", "log-shorter", "link-problem")
+"""Events of others that are shown as warnings are."""
 
 
 class GroupWatch:
@@ -46,6 +51,8 @@ class GroupWatch:
         self._known: dict[int, BrokerFigures] = {}
         self.view: View | None = None
         """By the last look; None: there was none yet."""
+        self.told: deque[Told] = deque(maxlen=MOST)
+        """What has happened to the others between two looks, in the words of `hatwisted status`."""
 
     def look_soon(self) -> None:
         """Somebody looks at the page: look at the others, unless that was done a moment ago."""
@@ -73,6 +80,11 @@ class GroupWatch:
         } | {each.id: each for each in look.brokers}
         left = [each for number, each in sorted(self._known.items()) if number not in present]
         self.view = View(before=before, now=look, left=left)
+        itself = {label(each) for each in look.brokers if each.id == self._node.parts.role.broker_id}
+        for each in events(before, look):
+            if each.where not in itself:
+                level = "warn" if each.name in WORRYING else "info"
+                self.told.append(Told(each.at, level, each.name, f"{each.where}: {each.what}"[:LONGEST]))
 
     def _unseen(self, failure: Failure) -> None:
         self._looking = False

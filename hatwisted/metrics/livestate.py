@@ -15,13 +15,17 @@ from hatwisted.health.judgement import Finding, Weight, findings
 from hatwisted.health.readiness import late, of_itself
 from hatwisted.health.words import make_of, state_of
 from hatwisted.metrics.chart import Chart, drawn, span_of
-from hatwisted.metrics.eventfeed import EventFeed
+from hatwisted.metrics.eventfeed import EventFeed, Told
 from hatwisted.metrics.groupwatch import GroupWatch
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.hour import INTERVAL, Hour, Totals, counts_of
 from hatwisted.metrics.linkwatch import LOOK_INTERVAL, LinkWatch
 from hatwisted.timing.histogram import Histogram
 from hatwisted.timing.periodic import PeriodicCall
+
+
+def _when(told: Told) -> float:
+    return told.at
 
 
 class LiveState:
@@ -124,7 +128,7 @@ class LiveState:
             "slave": None if slave is None else self._own_link(slave),
             "events": [
                 (text_of_time(told.at), told.level, told.name, told.text)
-                for told in reversed(self._feed.told)
+                for told in sorted((*self._feed.told, *self._group.told), key=_when, reverse=True)
             ],
         }
 

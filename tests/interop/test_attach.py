@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import pytest
 
 from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
-from testbed.processes import all_stopped, wait_until
+from testbed.processes import REPOSITORY, all_stopped, wait_until
 from testbed.storefiles import check_queues, first_difference
+from tests.support.patientprogram import PATIENT
 from tests.support.tutorial import blocks, run_block, stop_slave
 
 FIVE_MINUTES = 300.0
@@ -63,6 +64,7 @@ def test_the_tutorial_makes_a_whole_copy_of_a_java_master(tmp_path: Path, versio
 
 def status(address: str) -> dict[str, object]:
     """What `hatwisted status --json` says."""
-    words = [sys.executable, "-m", "hatwisted", "status", "-n", address, "--json"]
-    found: dict[str, object] = json.loads(subprocess.run(words, capture_output=True).stdout)
+    words = [*PATIENT, "status", "-n", address, "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    found: dict[str, object] = json.loads(subprocess.run(words, env=environment, capture_output=True).stdout)
     return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
-from testbed.processes import wait_until
+from testbed.processes import REPOSITORY, wait_until
 from tests.interop.conftest import needs
+from tests.support.patientprogram import PATIENT
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,9 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
 
 def cli(group: BrokerGroup, *words: str, given: str = "", code: int = 0) -> str:
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("hatwisted")), *words, "-n", f"127.0.0.1:{group.namesrv_port}"],
-        input=given, capture_output=True, text=True, check=False, timeout=60,
+        [*PATIENT, *words, "-n", f"127.0.0.1:{group.namesrv_port}"],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        input=given, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
     return done.stdout

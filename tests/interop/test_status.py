@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import pytest
 
 from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
-from testbed.processes import all_stopped, wait_until
+from testbed.processes import REPOSITORY, all_stopped, wait_until
+from tests.support.patientprogram import PATIENT
 
 
 def status(address: str) -> dict[str, Any]:
-    words = [sys.executable, "-m", "hatwisted", "status", "-n", address, "--json"]
-    done = subprocess.run(words, capture_output=True, timeout=60)
+    words = [*PATIENT, "status", "-n", address, "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(words, env=environment, capture_output=True, timeout=120)
     found: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == (0 if found["healthy"] else 1)
     return found

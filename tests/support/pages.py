@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from testbed.processes import REPOSITORY
+from tests.support.patientprogram import folder_for_path
 
 DOCS = REPOSITORY / "docs"
 SECONDS = 300.0  # a limit for a hang: some blocks start Spark
@@ -65,7 +66,7 @@ def run_block(
     - folder: where
     - environment: on top of this process's
     """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((folder_for_path(), str(Path(sys.executable).parent), os.environ["PATH"]))
     ours = {"PATH": path, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder)}
     return subprocess.run(
         ["bash", "-e", "-c", code],

@@ -81,7 +81,7 @@ class Producer(threading.Thread):
         if self.failure is not None:
             raise self.failure
 
-    def wait_acked(self, more: int, seconds: float = 60.0) -> None:
+    def wait_acked(self, more: int, seconds: float = 120.0) -> None:
         """Until `more` further messages were acknowledged."""
         goal, deadline = len(self.acked) + more, time.monotonic() + seconds
         while len(self.acked) < goal:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +16,7 @@ from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, REPOSITORY, free_port, wait_until, write_conf
 from testbed.storefiles import first_difference, log_end
 from tests.support.fulldiskseries import missing as no_small_disks
+from tests.support.lastrelease import Unknown, last_release, sources
 from tests.support.pages import run_block
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
 from tests.support.soak import times
@@ -125,17 +124,13 @@ def installed(folder: Path, sources: Path) -> None:
 
 
 def last_version(folder: Path) -> Path:
-    """The sources of the last release: CHANGELOG.md is written by releases alone."""
-    git = ["git", "-C", str(REPOSITORY)]
-    found = subprocess.run(
-        [*git, "rev-list", "-1", "HEAD", "--", "CHANGELOG.md"], capture_output=True, text=True
-    )
-    made = subprocess.run([*git, "archive", found.stdout.strip() or "HEAD"], capture_output=True)
-    if found.returncode or not found.stdout or made.returncode:
-        pytest.skip("this checkout's history isn't there")
-    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+    """The sources of the last release."""
+    try:
+        release = last_release(REPOSITORY)
+    except Unknown as why:
+        pytest.skip(f"no release to upgrade from: {why}")
+    print(f"upgraded from {release.version} ({release.commit[:12]}, by {release.by})")
+    return sources(REPOSITORY, release, folder)
 
 
 @pytest.mark.skipif(times(1) == 1, reason="25 s: `make soak` does")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -22,6 +25,12 @@ RUN = {
     "docs/hardening.md": "tests/system/test_hardening.py",
     "docs/howto/*.md": "tests/system/test_howto.py",
     "docs/runbooks/*.md": "tests/system/test_runbooks.py",
+    "docs/client.md": "tests/system/test_reference.py",
+    "docs/operations.md": "tests/system/test_reference.py",
+    "docs/tls.md": "tests/system/test_reference.py",
+    "docs/accounts.md": "tests/system/test_reference.py",
+    "docs/pipeline.md": "tests/system/test_reference.py",
+    "docs/metrics.md": "tests/system/metrics/test_prometheus.py",
     "docs/systemd.md": "tests/system/test_systemd.py",
     "docs/containers.md": "tests/system/test_containers.py",
 }
@@ -40,7 +49,7 @@ class ExecutedTests(SynchronousTestCase):
 
     def test_each_page_has_its_test(self) -> None:
         found = self.found()
-        self.assertGreater(len(found), 9)
+        self.assertGreater(len(found), 15)
         for pattern, test in RUN.items():
             self.assertTrue(list(REPOSITORY.glob(pattern)), pattern)
             self.assertTrue((REPOSITORY / test).is_file(), test)
@@ -135,6 +144,55 @@ class NameTests(SynchronousTestCase):
         self.assertGreater(count, 80)
 
 
+class PythonTests(SynchronousTestCase):
+    """Programs on pages are Python, and what they import from here is there."""
+
+    PAGES = (*sorted(DOCS.rglob("*.md")), REPOSITORY / "README.md")
+    FENCED = re.compile(r"^( *)```python\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+
+    def parsed(self) -> Iterator[tuple[str, ast.Module]]:
+        """Each block with its page; `await` may stand outside of a function, as in a piece of one."""
+        for page in self.PAGES:
+            for _, code in self.FENCED.findall(page.read_text()):
+                flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+                yield page.name, compile(textwrap.dedent(code), page.name, "exec", flags, dont_inherit=True)
+
+    def test_each_is_python_whose_imports_are_there(self) -> None:
+        blocks = imported = 0
+        for page, tree in self.parsed():
+            blocks += 1
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hatwisted"):
+                    for each in node.names:
+                        imported += 1
+                        self.assertTrue(
+                            is_there(node.module or "", each.name), f"{page}: {ast.unparse(node)}"
+                        )
+        self.assertGreater(blocks, 20)
+        self.assertGreater(imported, 15)
+
+    def test_a_name_that_isnt_there_is_noticed(self) -> None:
+        self.assertTrue(is_there("hatwisted.aio", "Cluster"))
+        self.assertTrue(is_there("hatwisted.pipeline", "jobs"))
+        self.assertFalse(is_there("hatwisted.aio", "Clutter"))
+        self.assertFalse(is_there("hatwisted.nowhere", "Cluster"))
+
+
+def is_there(module: str, name: str) -> bool:
+    """Has a module that name? The pipeline's are read, as they need Spark to be imported."""
+    if not module.startswith("hatwisted.pipeline"):
+        try:
+            return hasattr(import_module(module), name)
+        except ImportError:
+            return False
+    path = REPOSITORY.joinpath(*module.split("."))
+    if (path / f"{name}.py").is_file() or (path / name).is_dir():
+        return True
+    source = next(filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py")), None)
+    bound = rf"^(?:class|def) {name}\b|^{name}\b.*=|import .*\b{name}\b"
+    return source is not None and re.search(bound, source.read_text(), re.MULTILINE) is not None
+
+
 class MadeTests(SynchronousTestCase):
     """The pages that are made while the site is built."""
 
@@ -149,9 +207,15 @@ class MadeTests(SynchronousTestCase):
         rows = self.rows(sitereference.configuration())
         for server in sitereference.SERVERS:
             for doc in all_keys(server):
-                told = [row for row in rows if row.startswith(f"| `{doc.key}` |")]
+                told = [row for row in rows if f"`{doc.key}`</a> |" in row]
                 self.assertTrue(told, doc.key)
                 self.assertTrue(any((doc.default or "no default") in row for row in told), doc.key)
+
+    def test_every_key_can_be_linked_to(self) -> None:
+        names = re.findall(r'<a class="key" id="(.*?)" href="#\1">', sitereference.configuration())
+        keys = {server: [doc.key for doc in all_keys(server)] for server in sitereference.SERVERS}
+        wanted = keys["broker"] + [f"namesrv-{key}" for key in keys["name server"]]
+        self.assertEqual(sorted(names), sorted(wanted))
 
     def test_every_command_has_its_options_once(self) -> None:
         page = sitereference.commands()

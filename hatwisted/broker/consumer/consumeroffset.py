@@ -50,6 +50,10 @@ MAX_BYTES = 12 << 20
 """Of the table as it is sent to slaves: no frame has more than 16 MiB, and anybody can commit for groups that
 nobody has heard of. Beyond, offsets of further queues aren't kept."""
 
+DELETED_SHARE = 4
+"""Deletions that others tell of rows unknown here have this part of the room at most. Anybody can tell of them,
+and they are kept for days; of those beyond, a slave that was down for long may bring the row back."""
+
 RECOUNT = 10.0
 """Seconds between two looks at how large the table is, once it's full."""
 
@@ -75,6 +79,9 @@ class ConsumerOffsetTable:
         self._room = 0
         """Bytes that are certainly left; what is removed counts with the next look."""
         self._recount_at = 0.0
+        self._deleted = 0
+        """Bytes of rows that are only deletions, at most; counted anew with the next look, too."""
+        self._recount_deleted_at = 0.0
         self._complaints = LogThrottle(clock)
         self._listeners: list[Callable[[], None]] = []
 
@@ -115,7 +122,7 @@ class ConsumerOffsetTable:
 
     def _admit(self, table: Offsets, key: str) -> bool:
         """Is there room for one more queue of `key`?"""
-        size = _QUEUE_BYTES if key in table else _QUEUE_BYTES + len(fastjson.dumps_compact(key))
+        size = _QUEUE_BYTES if key in table else _row_size(key)
         now = self._clock.seconds()
         if size > self._room and now >= self._recount_at:
             self._recount_at = now + RECOUNT
@@ -131,6 +138,19 @@ class ConsumerOffsetTable:
                 )
             return False
         self._room -= size
+        return True
+
+    def _admit_deletion(self, key: str) -> bool:
+        """Is there room to note that another broker has deleted a row?"""
+        if key in self._offsets or key in self._resets:
+            return self._admit(self._resets, key)
+        size, most, now = _row_size(key), MAX_BYTES // DELETED_SHARE, self._clock.seconds()
+        if self._deleted + size > most and now >= self._recount_deleted_at:
+            self._recount_deleted_at = now + RECOUNT
+            self._deleted = sum(_row_size(row) for row in self._resets if row not in self._offsets)
+        if self._deleted + size > most or not self._admit(self._resets, key):
+            return False
+        self._deleted += size
         return True
 
     def remove_group(self, group: str) -> None:
@@ -232,7 +252,7 @@ class ConsumerOffsetTable:
         """Whatever was committed before the row was last deleted over there is void."""
         deleted = theirs.reset_table.get(key, {}).get(WHOLE_ROW, 0)
         resets = self._resets.get(key, {})
-        if deleted <= resets.get(WHOLE_ROW, 0) or not self._admit(self._resets, key):
+        if deleted <= resets.get(WHOLE_ROW, 0) or not self._admit_deletion(key):
             return
         later = {queue_id: at for queue_id, at in resets.items() if at > deleted}
         row = self._offsets.pop(key, {})
@@ -341,6 +361,11 @@ class ConsumerOffsetTable:
         content = parse_progress(data)
         self._offsets, self._resets = content.offset_table, content.reset_table
         self._room, self._recount_at = 0, 0.0
+
+
+def _row_size(key: str) -> int:
+    """A row's bytes with one queue, at most."""
+    return _QUEUE_BYTES + len(fastjson.dumps_compact(key))
 
 
 def _masters_own(key: str) -> bool:

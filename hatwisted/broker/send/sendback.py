@@ -46,6 +46,9 @@ from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 FIRST_LEVEL = 3
 """Delay level of the first repetition; each further one waits a level longer."""
 
+MOST_TIMES = (1 << 31) - 1
+"""A record has no room for a greater count; a producer may begin with this one."""
+
 NO_SLAVE = "no slave is connected, or close enough to be waited for: the copy isn't stored"
 
 _UNIT_RETRY = 2
@@ -174,7 +177,7 @@ class SendBackProcessor:
             sys_flag=record.sys_flag,
             born_timestamp=record.born_timestamp,
             born_host=record.born_host.pack(),
-            reconsume_times=tried + 1,
+            reconsume_times=min(tried + 1, MOST_TIMES),
         )
 
     def _answer(

@@ -22,11 +22,13 @@ from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import follow
 from hatwisted.cli.cluster.newslave import (
-    answers,
+    change_port,
     check_connects,
+    is_served,
     place_of,
     port_lock,
     start,
+    start_where_free,
     twistd,
     write_files,
 )
@@ -103,7 +105,7 @@ def attach(
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
         master = await _master(cluster, servers, name)
         settings = _made_before(target, name)
-        with port_lock() if settings is None and port is None else nullcontext():
+        with port_lock() if port is None else nullcontext():
             if settings is None:
                 place = place_of(target, master.address, port, address)
                 settings = slave_settings(master, place, account) | encryption
@@ -114,15 +116,29 @@ def attach(
             if no_start:
                 _print_starts(as_json, target, name)
                 return EXIT_OK
-            slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
-            if not answers(slave):
-                start(target)
+            if not is_served(settings["storePathRootDir"]):
+                settings = _started(target, settings, port is not None)
+        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
         begun = time.monotonic()
         outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
         _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)
         return EXIT_INTERRUPTED if interrupt.requested else outcome.code
 
     sys.exit(run(servers, work))
+
+
+def _started(folder: Path, settings: dict[str, str], named: bool) -> dict[str, str]:
+    """Its settings, with the port that it has come to. named: that port was asked for."""
+    if named or Path(settings["storePathRootDir"]).exists():
+        start(folder)
+        return settings
+
+    def move(port: int) -> None:
+        click.echo(f"another server has taken the slave's port: trying {port}", err=True)
+        change_port(folder / CONF, port)
+
+    port = start_where_free(int(settings["listenPort"]), lambda: start(folder), move)
+    return settings | {"listenPort": str(port)}
 
 
 def _made_before(folder: Path, name: str) -> dict[str, str] | None:

@@ -5,8 +5,10 @@ Started as an operator would, by twistd in the background; what it says of a sta
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,6 +22,7 @@ from typing import Final
 from hatwisted.cli.cluster.slaveplan import Place, daemon_command
 from hatwisted.cli.errors import CannotRun
 from hatwisted.clientcore.address import parse_address
+from hatwisted.wire.storenames import LOCK_FILE
 
 FIRST_PORT: Final = 10911
 LAST_PORT: Final = 11911
@@ -29,6 +32,14 @@ CONNECT_TIMEOUT: Final = 3.0
 """Seconds for a connection to the master's HA port."""
 START_TIMEOUT: Final = 120.0
 """Seconds for twistd to return: it checks configuration, store and ports before."""
+MOST_STARTS: Final = 5
+"""Ports tried, one after the other, that others take between a look and a start."""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class PortTaken(CannotRun):
+    """Another server listens there by now."""
 
 
 def place_of(folder: Path, master_address: str, port: int | None, address: str | None) -> Place:
@@ -132,6 +143,15 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         raise CannotRun(f"{error.filename}: can't be written: {error.strerror}") from None
 
 
+def change_port(conf: Path, port: int) -> None:
+    """The listenPort of a configuration; all else stays as it is."""
+    try:
+        text = re.sub(r"(?m)^listenPort=.*$", f"listenPort={port}", conf.read_text())
+        conf.write_text(text)
+    except OSError as error:
+        raise CannotRun(f"{conf}: can't be written: {error.strerror}") from None
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -142,7 +162,40 @@ def twistd() -> str:
     return str(beside) if beside.exists() else shutil.which("twistd") or "twistd"
 
 
-def start(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> None:
+def is_served(store: str) -> bool:
+    """Does a broker of this host run on the store? It holds its lock then."""
+    try:
+        with open(Path(store) / LOCK_FILE, "rb+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def start_where_free(
+    port: int, starts: Callable[[], None], move: Callable[[int], None], free: Callable[[int], int] = free_port
+) -> int:
+    """Start on a port that was free a moment ago, or on the next one that is; the port that it is.
+
+    - port: in the configuration
+    - starts: with that
+    - move: changes it there to another port
+    - free: the first that is, from one on
+    """
+    for _ in range(MOST_STARTS - 1):
+        try:
+            starts()
+            return port
+        except PortTaken:
+            port = free(port + 10)
+            move(port)
+    starts()
+    return port
+
+
+def start(folder: Path, run: Run = subprocess.run) -> None:
     """In the background; CannotRun with its own words if it doesn't."""
     command = daemon_command(twistd(), str(folder))
     try:
@@ -151,6 +204,7 @@ def start(folder: Path, run: Callable[..., subprocess.CompletedProcess[str]] = s
         raise CannotRun(f"twistd can't be started: {error}") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise CannotRun(f"the slave didn't start: {said[0]} (its log: {folder}/slave.log)")
+        kind = PortTaken if os.strerror(errno.EADDRINUSE) in done.stderr else CannotRun
+        raise kind(f"the slave didn't start: {said[0]} (its log: {folder}/slave.log)")
     for line in done.stderr.splitlines():
         print(line, file=sys.stderr)

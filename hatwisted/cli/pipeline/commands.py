@@ -82,9 +82,11 @@ def pipeline() -> None:
 @json_option
 @job
 def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **options: Any) -> int:
-    """Land logs in a Delta table, each record once, however often the command is killed.
+    """Land logs in a table, each record once, however often the command is killed.
 
-    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the table's folder.
+    The logs are those of STOREs, one per broker, or of a cluster over the network. TABLE is the folder of a Delta
+    table, here or at an object store (s3://BUCKET/FOLDER), or names an Iceberg table
+    (iceberg:CATALOG.NAMESPACE.TABLE).
 
     With --schema, bodies become columns. Those that don't fit are counted and kept in the table TABLE__dlq, with
     the reason; all others land as they do without.

@@ -24,7 +24,7 @@ def land_lines(result: Any) -> Iterator[str]:
     if result.dead_letters:
         why = ", ".join(f"{count:,} {reason}" for reason, count in result.dead_letters.items())
         count = _plural(sum(result.dead_letters.values()), "body", "bodies")
-        yield f"{count} didn't fit the schema ({why}): see {result.table}__dlq"
+        yield f"{count} didn't fit the schema ({why}): hatwisted pipeline dead-letters {result.table}"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
     if result.damages:

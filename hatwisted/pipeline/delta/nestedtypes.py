@@ -6,9 +6,14 @@ new rows. Every other difference is refused with the field's path: a cast could 
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from hatwisted.pipeline.errors import WrongSchema
+
+COLUMN_ADVICE: Final = "rename the table's column or land into another table"
+FIELD_ADVICE: Final = "let the schema say what the table has, or land into another table"
 
 
 def same_type(one: pa.DataType, other: pa.DataType) -> bool:
@@ -30,12 +35,13 @@ def holds(table: pa.DataType, rows: pa.DataType) -> bool:
     return same_type(table, rows) or bool(integers and table.bit_width >= rows.bit_width)
 
 
-def grown(table: pa.DataType, rows: pa.DataType, at: str) -> pa.DataType:
+def grown(table: pa.DataType, rows: pa.DataType, at: str, advice: str = COLUMN_ADVICE) -> pa.DataType:
     """The table's type with what only the rows have. Raises WrongSchema naming what doesn't fit.
 
     - table: a column's type there
     - rows: theirs
     - at: table and column, for errors
+    - advice: what to do about one
     """
     if holds(table, rows):
         return table
@@ -43,18 +49,17 @@ def grown(table: pa.DataType, rows: pa.DataType, at: str) -> pa.DataType:
         return _struct(table, rows, at)
     if pa.types.is_list(table) and pa.types.is_list(rows) and pa.types.is_nested(table.value_type):
         item = table.value_field
-        return pa.list_(item.with_type(grown(item.type, rows.value_type, f"{at}, element")))
+        return pa.list_(item.with_type(grown(item.type, rows.value_type, f"{at}, element", FIELD_ADVICE)))
     if pa.types.is_map(table) and pa.types.is_map(rows) and pa.types.is_nested(table.item_type):
         item = table.item_field
         if not same_type(table.key_type, rows.key_type):
             raise WrongSchema(
                 f"{at} has {table.key_type} as keys in the table and {rows.key_type} in the log"
             )
-        return pa.map_(table.key_field, item.with_type(grown(item.type, rows.item_type, f"{at}, value")))
-    raise WrongSchema(
-        f"{at} is {table} in the table and {rows} in the log;"
-        " rename the table's column or land into another table"
-    )
+        return pa.map_(
+            table.key_field, item.with_type(grown(item.type, rows.item_type, f"{at}, value", FIELD_ADVICE))
+        )
+    raise WrongSchema(f"{at} is {table} in the table and {rows} in the log; {advice}")
 
 
 def _struct(table: pa.StructType, rows: pa.StructType, at: str) -> pa.DataType:
@@ -71,5 +76,5 @@ def _struct(table: pa.StructType, rows: pa.StructType, at: str) -> pa.DataType:
                 f"{at}.{each.name} is written {new.name} in the log: write it as the table does"
             )
         else:
-            fields.append(each.with_type(grown(each.type, new.type, f"{at}.{each.name}")))
+            fields.append(each.with_type(grown(each.type, new.type, f"{at}.{each.name}", FIELD_ADVICE)))
     return pa.struct([*fields, *(each.with_nullable(True) for each in theirs.values())])

@@ -59,7 +59,8 @@ class JsonDecoder:
         except msgspec.ValidationError as error:
             raise Misfit(_reason(str(error)), str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Misfit(MALFORMED, f"isn't JSON: {error}" if body else "the body is empty") from None
+            what = str(error).removeprefix("JSON is malformed: ")
+            raise Misfit(MALFORMED, f"isn't JSON: {what}" if body else "the body is empty") from None
         return value
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,9 @@ NEEDED: Final = ("topic", "body", "body_crc_ok")
 WHY: Final = pa.schema([("reason", pa.string()), ("detail", pa.string()), ("value_schema", pa.string())])
 """What is known about a row that doesn't fit."""
 DETAIL_CHARACTERS: Final = 500
+FIRST_TIME: Final = (datetime.min - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+LAST_TIME: Final = (datetime.max - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+"""In microseconds since 1970."""
 
 
 @dataclass
@@ -125,7 +129,7 @@ class _Topic:
 
     def _array(self, values: list[Mapping[str, Any] | None], rows: list[int], misfits: Misfits) -> pa.Array:
         try:
-            return pa.array(values, self.type)
+            return _made(values, self.type)
         except _UNFIT:
             return self._one_by_one(values, rows, misfits)
 
@@ -135,13 +139,35 @@ class _Topic:
         """Which of the values is it that the column's type can't hold?"""
         for number, value in enumerate(values):
             try:
-                pa.array([value], self.type)
+                _made([value], self.type)
             except _UNFIT as error:
                 values[number] = None
                 misfits.add(
                     rows[number], Misfit(WRONG_VALUE, " ".join(str(error).split())), self.schema.digest
                 )
         return pa.array(values, self.type)
+
+
+def _made(values: list[Mapping[str, Any] | None], kind: pa.DataType) -> pa.Array:
+    """The column; one of _UNFIT if the type, or those who read tables, can't hold a value."""
+    made = pa.array(values, kind)
+    _check_times(made)
+    return made
+
+
+def _check_times(column: pa.Array) -> None:
+    """A zone's offset leads out of the years 1 to 9999, which are all that readers have; raises OverflowError."""
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            _check_times(part)
+    elif pa.types.is_map(column.type):
+        _check_times(column.items)
+    elif pa.types.is_list(column.type):
+        _check_times(column.values)
+    elif pa.types.is_timestamp(column.type):
+        found = pc.min_max(column.cast(pa.int64())).as_py()
+        if found["min"] is not None and not FIRST_TIME <= found["min"] <= found["max"] <= LAST_TIME:
+            raise OverflowError("a time is outside of the years 1 to 9999 in UTC")
 
 
 _UNFIT: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)

@@ -84,7 +84,7 @@ def test_a_column_of_another_type_is_refused(spark: SparkSession, table: str) ->
         ({"txnAppId": "mine"}, "needs txnVersion"),
         ({"partitionBy": "color"}, "partitioned by color"),
         ({"partitonBy": "topic"}, "did you mean partitionBy"),
-        ({"path": "s3://bucket/table"}, "mount it"),
+        ({"path": "ftp://host/table"}, "tables are written to folders and to"),
     ],
 )
 def test_wrong_options_are_reported(

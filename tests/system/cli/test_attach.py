@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hatwisted.cli.cluster.newslave import port_lock
+from hatwisted.cli.cluster.newslave import is_served, port_lock
 from testbed.brokergroup import OURS, BrokerGroup, log_end_of
 from testbed.processes import free_port, wait_until
 from testbed.storefiles import first_difference
@@ -116,3 +117,16 @@ def test_without_starting_it_says_how(group: BrokerGroup) -> None:
     assert not (group.folder / "copy" / "store").exists()
     (group.folder / "copy" / "broker.conf").write_text("brokerName=other\n")
     assert "is of another broker" in refused(attach(group))
+
+
+def test_a_server_that_comes_to_its_port_before_the_start_isnt_taken_for_the_slave(
+    group: BrokerGroup,
+) -> None:
+    plan = json.loads(attach(group, "--no-start", "--json").stdout.splitlines()[0])
+    assert not is_served(str(group.folder / "copy" / "store"))
+    with socket.create_server(("127.0.0.1", plan["listenPort"])):
+        made = attach(group)
+    assert made.returncode == 0, made
+    assert "another server has taken the slave's port: trying" in made.stderr
+    assert is_served(str(group.folder / "copy" / "store"))
+    assert f"listenPort={plan['listenPort']}\n" not in (group.folder / "copy" / "broker.conf").read_text()

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.brokergroup import log_end_of
-from testbed.processes import wait_until
+from testbed.processes import REPOSITORY, wait_until
+from tests.support.patientprogram import PATIENT
 
 READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
 END_SECONDS = 90.0
@@ -42,11 +43,11 @@ class Upped:
 
     def hatwisted(self, *words: str, given: bytes = b"") -> bytes:
         done = subprocess.run(
-            [sys.executable, "-m", "hatwisted", *words],
-            env={**os.environ, "NAMESRV_ADDR": self.names},
+            [*PATIENT, *words],
+            env={**os.environ, "NAMESRV_ADDR": self.names, "PYTHONPATH": str(REPOSITORY)},
             input=given,
             capture_output=True,
-            timeout=60,
+            timeout=120,
         )
         assert done.returncode == 0, done
         return done.stdout

@@ -123,6 +123,11 @@ def test_by_keyboard_on_a_phone_and_in_the_dark(pair: Shown, browser: Chromium) 
     browser.resize(390, 844)
     browser.visit(pair.address(0))
     assert browser.ask("document.documentElement.scrollWidth") <= 390
+    until(browser, lambda: browser.ask("document.querySelectorAll('.scroll').length") == 2, "all is shown")
+    wide = (
+        "[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth).length"
+    )
+    assert browser.ask(wide) == 0, "nothing is beside the screen"
     light = browser.ask("getComputedStyle(document.body).backgroundColor")
     browser.darken()
     assert browser.ask("getComputedStyle(document.body).backgroundColor") != light

@@ -20,6 +20,7 @@ from testbed.brokergroup import QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 from tests.support.clusterclient import UPDATE_CONSUMER_OFFSET
 from tests.support.figures import Figures
+from tests.support.pages import blocks, put_in, run_block
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60.0
@@ -200,6 +201,14 @@ def test_a_real_prometheus_tells_that_a_slave_was_killed_and_fills_the_dashboard
         gone = {"HatwistedDown", "HatwistedNoSlave"}
         wait_until(lambda: not gone & firing(port), SECONDS, "the slave is back")
         fill_panels(pair, port)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl isn't installed")
+def test_the_page_s_commands_show_figures_and_health(pair: Watched) -> None:
+    (block,) = blocks(ROOT / "docs" / "metrics.md")
+    done = run_block(put_in(block.code, {"5557": pair.ports[0]}), pair.folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ok\n") and "\nhatwisted_ready" in done.stdout
 
 
 def test_figures_are_those_of_the_brokers_own_answers(pair: Watched) -> None:

@@ -21,11 +21,14 @@ from pyarrow import fs
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim, commit_files
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land.deadletterjob import dead_letters
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.growing import GrowingStore
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import process_group
@@ -86,6 +89,18 @@ def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_
     files, path = fs.FileSystem.from_uri(address)
     beside = [item.base_name for item in files.get_file_info(fs.FileSelector(path))]
     assert [name for name in beside if not name.startswith("topic=")] == ["_delta_log"]
+
+
+def test_dead_letters_are_beside_a_table_there_too(store: GrowingStore, address: str, tmp_path: Path) -> None:
+    for field in ("one", "more"):
+        (tmp_path / "s.json").write_text(json.dumps({"type": "object", "properties": {field: {}}}))
+        store.append(40)
+        schemas = parse_schemas([f"orders=json:{tmp_path / 's.json'}"])
+        assert landed(store, address, replace(LOCAL, schemas=schemas)).dead_letters == {"type": 10}
+    assert offsets(address) == store.offsets
+    assert offsets(dead_letter_table(address)) == store.offsets[::4]
+    assert [field.name for field in DeltaTable(address).to_pyarrow_table()["orders"].type] == ["one", "more"]
+    assert dead_letters(address).left == {"orders": {"type": 20}}
 
 
 def test_small_files_are_merged_there(store: GrowingStore, address: str) -> None:

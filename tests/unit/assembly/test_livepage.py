@@ -122,6 +122,22 @@ class LivePageTests(SynchronousTestCase):
         self.assertNotIn(">well</p>", text)
         self.assertIn("broker-a master: is a SYNC_MASTER without a slave", text)
 
+    def test_what_happens_to_the_others_is_told_and_nothing_twice(self) -> None:
+        _, slave = self.pair()
+        self.shown()
+        self.nodes.pass_time(3)
+        self.assertNotIn("broker-left", self.shown())
+        self.nodes.stop(slave)
+        self.nodes.pass_time(3)
+        self.shown()
+        self.nodes.pass_time(3)
+        self.shown()
+        self.nodes.pass_time(3)
+        text = self.shown()
+        self.assertEqual(text.count("<code>broker-left</code>"), 1, text)
+        self.assertRegex(text, r'<li class="warn"><time>[\d:]+</time> <span>broker-a slave 1: ')
+        self.assertNotIn("<span>broker-a master: ", text)
+
     def test_one_that_has_left_is_missed_for_a_while(self) -> None:
         _, slave = self.pair()
         self.shown()

@@ -98,6 +98,15 @@ class TestBounds(SynchronousTestCase):
         self.table.commit("known", "T", 1, 6)
         self.assertEqual(self.table.query("known", "T", 1), None)
 
+    def test_B178_made_up_deletions_leave_room_for_progress(self):
+        """A report of progress may name any row as deleted; what there's no progress of would be kept for days."""
+        self.patch(consumeroffset, "MAX_BYTES", 20_000)
+        for number in range(2000):
+            self.table.join(Progress(offset_table={}, reset_table={f"T@nobody-{number}": {-1: 9}}))
+        for number in range(50):
+            self.table.commit(f"g{number}", "T", 0, 1)
+        self.assertEqual(self.table.query("g49", "T", 0), 1)
+
     def test_there_is_room_again_once_groups_are_deleted(self):
         self.patch(consumeroffset, "MAX_BYTES", 2000)
         for number in range(100):

@@ -185,6 +185,13 @@ class SendBackTests(SendBackCase):
         self.assertEqual((self.last().topic, self.last().reconsume_times), ("%DLQ%g", 1))
 
     @inlineCallbacks
+    def test_what_was_tried_as_often_as_can_be_counted_goes_to_the_dead_letters(self):  # type: ignore[no-untyped-def]
+        yield self.send(j=2**31 - 1)
+        answer = yield self.send_back(maxReconsumeTimes=2**31 - 1)
+        self.assertEqual((answer.code, answer.remark), (0, None))
+        self.assertEqual((self.last().topic, self.last().reconsume_times), ("%DLQ%g", 2**31 - 1))
+
+    @inlineCallbacks
     def test_maxReconsumeTimes_counts_from_version_121_on(self):  # type: ignore[no-untyped-def]
         yield self.send(j=2)
         for version, times, topic in (

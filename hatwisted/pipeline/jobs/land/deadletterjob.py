@@ -60,13 +60,17 @@ class DeadLetterResult:
 
 
 def dead_letters(table: str, schemas: Sequence[TopicSchema] = ()) -> DeadLetterResult:
-    """What a table's dead letters are; those that fit `schemas` land first.
+    """What a table's dead letters are; those that fit a mended schema land first.
+
+    - table: folder of the table into which they were landed, or its address at an object store
+    - schemas: the mended ones
 
     Raises PipelineError: WrongTable, WrongSchema naming the column, BadSchema.
     """
     check_schemas(schemas)
     path = table_path(table)
-    open_table(path)
+    if not is_table(path):
+        raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
     settle(path)
     if not is_table(dead_letter_table(path)):
         return DeadLetterResult(table=path, landed=0, left={}, letters=())

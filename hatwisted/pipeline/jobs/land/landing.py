@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
@@ -37,8 +37,10 @@ from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
+from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
     LandingState,
@@ -76,7 +78,7 @@ def land(
     """Land each record of some logs once in a Delta table, however often the run is interrupted.
 
     - sources: store folders, one per broker, or a Cluster
-    - table: folder of the table, or its address at an object store
+    - table: folder of the table, or its address at an object store, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - options: how
     - spark: the session, which makes Spark the engine; None: one is made if that's the engine
     - progress: called with (bytes done, bytes in all)
@@ -86,6 +88,10 @@ def land(
     Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
+    stop, report = stop or threading.Event(), progress or _silent
+    if is_iceberg(table):
+        how = options if spark is None else replace(options, engine="spark")
+        return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
     path = table_path(table)
     begun = seconds()
     writer = source.writer()
@@ -103,7 +109,6 @@ def land(
         if is_table(beside):
             removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), _damages(source)
-        stop, report = stop or threading.Event(), progress or _silent
         if engine == "local":
             local = (
                 ClusterLanding(path, source, state, held, options, report, seconds)
@@ -136,6 +141,9 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Liter
 
     Raises PipelineError if the engine that the options name can't do it.
     """
+    if is_iceberg(table):
+        check_iceberg(source, table, options)
+        return "local"
     if options.engine == "spark":
         return "spark"
     reason = unsupported(source, options)

@@ -8,14 +8,12 @@ may take turns; to Spark's checkpoint, rows of this one are rows that others hav
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.decode.storefolder import LogStore, Split
 from hatwisted.pipeline.delta.commits import Claim, widened
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deltatable import open_table
@@ -29,17 +27,16 @@ from hatwisted.pipeline.delta.landedfiles import (
 )
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
-from hatwisted.pipeline.errors import LostRange
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
 from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
 SPLIT_BYTES: Final = 64 << 20
 """Bytes of log between two looks at whether to stop."""
-_log = logging.getLogger(__name__)
 
 UNDERSTOOD: Final = ("broker", "failondataloss")
 UNDERSTOOD_OF_CLUSTERS: Final = tuple(
@@ -99,7 +96,9 @@ class LocalLanding:
         names = columns_to_read(self.how.columns, self.how.schemas)
         files = self._files()
         try:
-            for split in self._splits({broker: tail.end for broker, tail in tails.items()}):
+            for split in log_splits(
+                self.source, _ends(tails), min(SPLIT_BYTES, self.how.max_bytes_per_trigger)
+            ):
                 for batch in read_split(split, names):
                     files.write(with_store_date(batch))
                 size = split.end - split.begin
@@ -117,33 +116,12 @@ class LocalLanding:
             raise
 
     def _tails(self) -> dict[str, Tail]:
-        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
-        the table may have rows."""
-        brokers = self.source.writer().brokers
-        held, self.held = self.held, widened(self.path, self.held, brokers)
+        """Where the table ends. A store that has just appeared is claimed first. At every look each one has to be
+        the log of which the table has rows: another one may have taken its folder."""
+        self.held = widened(self.path, self.held, self.source.writer().brokers)
         tails = landed_tails(self.path, self.held.writer.brokers)
-        if held != self.held:
-            self.source.check(tails)
+        self.source.check(tails)
         return tails
-
-    def _splits(self, begins: Mapping[str, int]) -> Iterator[Split]:
-        """What is to be read, in each log's order. begins: where it goes on, by broker. Raises LostRange."""
-        for broker, store in self.source.stores().items():
-            begin = begins.get(broker, store.min_offset)
-            if begin < store.min_offset:
-                self._lost(store, begin)
-                begin = store.min_offset
-            for split in store.splits(begin, None, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
-                yield replace(split, aligned=split.aligned or split.begin == begin)
-
-    def _lost(self, store: LogStore, begin: int) -> None:
-        what = (
-            f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
-        )
-        given = {name.lower(): value.lower() for name, value in self.source.more.items()}
-        if given.get("failondataloss") != "false":
-            raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
-        _log.warning("%s they were read", what)
 
     def _files(self) -> LandedFiles:
         return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
@@ -159,3 +137,7 @@ class LocalLanding:
 
     def _compact(self) -> Compaction:
         return compact_landed(self.path, self.how.compact_below)
+
+
+def _ends(tails: Mapping[str, Tail]) -> dict[str, int]:
+    return {broker: tail.end for broker, tail in tails.items()}

@@ -105,7 +105,7 @@ class DeadLetterTests(SchemaCase):
             self.assertEqual(self.look(MENDED).landed, 1)
 
     def test_a_table_without_any_and_none_at_all(self) -> None:
-        with self.assertRaises(WrongTable):
+        with self.assertRaisesRegex(WrongTable, "there's no table"):
             self.look()
         self.append(*GOOD)
         self.land()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -83,6 +84,14 @@ class LandedValuesTests(SchemaCase):
         self.assertEqual(self.dead("body", "reason"), expected)
         self.assertEqual(self.dead("physical_offset"), self.log.offsets[2:7])
         self.assertEqual(self.dead("detail")[3], "Expected `int`, got `str` - at `$.id`")
+
+    def test_times_that_a_column_can_t_hold_are_dead_letters(self) -> None:
+        times = ("2026-01-02T03:04:05Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+        self.append(*[b'{"at": "%s"}' % time.encode() for time in times])
+        schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
+        self.assertEqual(self.land(schema).dead_letters, {"value": 2})
+        self.assertEqual([value and value["at"].year for value in self.values()], [2026, None, None])
+        self.assertIn("outside of the years 1 to 9999", self.dead("detail")[0])
 
     def test_the_table_is_the_whole_log_all_the_same(self) -> None:
         self.append(*GOOD, *BAD)
@@ -174,6 +183,19 @@ class OnceTests(SchemaCase):
         self.append(*BAD)
         self.between()
         land([str(self.store)], self.table, LandOptions(engine="local"))
+        self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_a_batch_that_is_repeated_while_the_landing_goes_on_brings_them(self) -> None:
+        """As Spark repeats one of which it didn't hear: its next batches would hide what the first one lacks."""
+        self.append(*BAD)
+        self.between()
+        table = DeltaTable(self.table)
+        note = next(entry["hatwisted"] for entry in table.history() if "dead_letters" in entry["hatwisted"])
+        again = landedfiles.WrittenFiles([], [], Counter())
+        made = landedfiles.commit_landed(
+            self.table, again, application=note["application"], number=note["batch"], held=None
+        )
+        self.assertFalse(made)
         self.assertEqual(self.dead("body"), list(BAD))
 
     def test_two_that_make_up_for_them_do_it_once(self) -> None:
@@ -275,6 +297,16 @@ class GrowthTests(SchemaCase):
 
 
 class RefusalTests(SchemaCase):
+    def test_a_library_that_isn_t_installed_is_named(self) -> None:
+        file = self.folder / "s.avsc"
+        file.write_text("{}")
+        (schema,) = parse_schemas([f"Orders=avro:{file}"])
+        module = "hatwisted.pipeline.schemas.avrovalues"
+        with patch.dict(sys.modules, {"fastavro": None}), patch.dict(sys.modules):
+            sys.modules.pop(module, None)
+            with self.assertRaisesRegex(PipelineError, r"avro needs fastavro, .* 'hatwisted\[schemas\]'"):
+                schema.decoder()
+
     def test_schemas_that_are_no_columns(self) -> None:
         self.append(*GOOD)
         for texts, why in (

@@ -1,0 +1,195 @@
+"""A table's name, its catalog and its schema: made, widened, or refused with the column that doesn't fit.
+doesn't fit.
+
+    iceberg:lake.rocketmq.messages     catalog `lake`, namespace `rocketmq`, table `messages`
+
+Catalogs are configured as everybody's are who uses pyiceberg: in `.pyiceberg.yaml` in the home folder or where
+PYICEBERG_HOME says, or by variables such as PYICEBERG_CATALOG__LAKE__URI.
+
+A new table is partitioned by topic and by the day (UTC) of the store time, the column `store_date`, as landed
+Delta tables are, so that queries are the same. Hidden partitioning by `day(store_timestamp)` was rejected for
+new tables: a message that a broker with a broken clock stored outside the years 1 to 9999 has no such day, and
+pyiceberg fails. A table that is there keeps its partitioning, whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY
+from hatwisted.pipeline.errors import PipelineError, WrongSchema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+PREFIX: Final = "iceberg:"
+MAX_AGE: Final = "history.expire.max-snapshot-age-ms"
+NEW_TABLE: Final = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
+    MAX_AGE: str(5 * 86_400_000),
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+"""Properties of tables that are made here; each commit writes a new metadata file, which lists all snapshots."""
+
+
+def is_iceberg(table: str) -> bool:
+    """Does a landing's table name one in a catalog?"""
+    return table.startswith(PREFIX)
+
+
+@dataclass(frozen=True)
+class IcebergName:
+    """Where a table is."""
+
+    catalog: str
+    table: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> IcebergName:
+        """From `iceberg:CATALOG.NAMESPACE.TABLE`; WrongTable for another one."""
+        catalog, *table = text.removeprefix(PREFIX).split(".")
+        if len(table) < 2 or not all((catalog, *table)):
+            raise WrongTable(f"{text}: doesn't name a table: give {PREFIX}CATALOG.NAMESPACE.TABLE")
+        return cls(catalog, tuple(table))
+
+    def __str__(self) -> str:
+        return PREFIX + ".".join((self.catalog, *self.table))
+
+    def open_catalog(self) -> Catalog:
+        """Raises PipelineError if pyiceberg isn't there, WrongTable if the catalog isn't configured."""
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError:
+            raise PipelineError(
+                f"{self}: Iceberg tables need pyiceberg: pip install 'hatwisted[iceberg]'"
+            ) from None
+        try:
+            with plainly(str(self), but=(ValueError,)):
+                return load_catalog(self.catalog)
+        except ValueError as error:
+            raise WrongTable(
+                f"{self}: the catalog {self.catalog} isn't configured: {one_line(error)}; say where it is in"
+                f" ~/.pyiceberg.yaml, or by PYICEBERG_CATALOG__{self.catalog.upper()}__URI"
+            ) from error
+
+    def load(self) -> Table:
+        """The table as it is now."""
+        with plainly(str(self)):
+            return self.open_catalog().load_table(self.table)
+
+    def prepare(self, rows: pa.Schema) -> Table:
+        """Make the table, or widen it so that these rows fit. Raises WrongSchema, WrongTable."""
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+        catalog = self.open_catalog()
+        with plainly(str(self)):
+            try:
+                table = catalog.load_table(self.table)
+            except NoSuchTableError:
+                catalog.create_namespace_if_not_exists(self.table[:-1])
+                try:
+                    return self._make(catalog, rows)
+                except TableAlreadyExistsError:
+                    table = catalog.load_table(self.table)  # another run has just made it
+            return self._widened(table, rows)
+
+    def _make(self, catalog: Catalog, rows: pa.Schema) -> Table:
+        making = catalog.create_table_transaction(self.table, rows, properties=NEW_TABLE)
+        with making.update_spec() as spec:
+            for column in PARTITION_BY:
+                spec.add_identity(column)
+        making.commit_transaction()
+        return catalog.load_table(self.table)
+
+    def _widened(self, table: Table, rows: pa.Schema) -> Table:
+        there = table.schema()
+        types = there.as_arrow()
+        for item in rows:
+            if item.name in there.column_names and not _holds(types.field(item.name).type, item.type):
+                raise WrongSchema(
+                    f"{self}: column {item.name} is {there.find_type(item.name)} in the table and {item.type} in"
+                    " the log; rename the table's column or land into another table"
+                )
+        missing = [item for item in rows if item.name not in there.column_names]
+        if missing:
+            with table.update_schema() as change:
+                change.union_by_name(pa.schema([item.with_nullable(True) for item in missing]))
+        for item in there.fields:
+            if item.required and item.name not in rows.names:
+                raise WrongSchema(
+                    f"{self}: column {item.name} may not be null, and the log has nothing for it"
+                )
+        return table
+
+
+@contextmanager
+def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """What goes wrong in a catalog or where its files are, as WrongTable in one line.
+
+    - name: of the table
+    - but: errors that are left as they are
+    """
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        NotInstalledError,
+        RESTError,
+    )
+
+    try:
+        yield
+    except but:
+        raise
+    except (NoSuchTableError, NoSuchNamespaceError, RESTError, CommitStateUnknownException) as error:
+        raise WrongTable(f"{name}: {one_line(error)}") from error
+    except CommitFailedException as error:
+        raise WrongTable(f"{name}: another writer was quicker: {one_line(error)}; try again") from error
+    except (NotInstalledError, pa.ArrowException, OSError, OverflowError, ValueError) as error:
+        raise WrongTable(f"{name}: {one_line(error)}") from error
+    except Exception as error:
+        # A catalog's database fails in ways of its own library, which pyiceberg passes on.
+        if type(error).__module__.partition(".")[0] != "sqlalchemy":
+            raise
+        raise WrongTable(f"{name}: its catalog can't be used: {one_line(error)}") from error
+
+
+def _holds(table: pa.DataType, rows: pa.DataType) -> bool:
+    """Does a column of type `table` hold every value of type `rows`? pyiceberg's texts and bytes are large."""
+    for kind in (_is_text, _is_bytes):
+        if kind(table):
+            return bool(kind(rows))
+    if pa.types.is_map(rows):
+        return bool(
+            pa.types.is_map(table)
+            and _holds(table.key_type, rows.key_type)
+            and _holds(table.item_type, rows.item_type)
+        )
+    if pa.types.is_list(rows):
+        lists = pa.types.is_list(table) or pa.types.is_large_list(table)
+        return bool(lists and _holds(table.value_type, rows.value_type))
+    integers = pa.types.is_signed_integer(table) and pa.types.is_signed_integer(rows)
+    return bool(table.equals(rows) or (integers and table.bit_width >= rows.bit_width))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def one_line(error: Exception) -> str:
+    """What a library says, without its line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,248 @@
+"""Snapshots that happen once: what one says of the logs in it, and the fence that keeps an earlier run's from
+happening late.
+
+Each snapshot of a landing says in its summary where every broker's rows end:
+
+    hatwisted.tail.broker-a   {"physical_offset": 1048576, "size": 212, "store_timestamp": 1763600000000000, ...}
+
+The snapshots after it carry that on. A batch is committed on condition that the table still ends where the batch
+begins, and that the snapshot this was read from is still the newest: the catalog checks the latter, in the same
+step that makes the new one. So a batch that is repeated after a crash, or after an answer that was lost, finds
+itself in the table. A number of the batch alone wouldn't do: whoever rolls the table back to an older snapshot
+would then lose what came after it for good.
+
+pyiceberg repeats an append by itself if another commit came between, on top of that one and without asking
+anybody. Here it must not: the other one may have been the same batch (`_Once`).
+
+A run begins with a claim: its name as a property of the table for each of its brokers, and a snapshot without
+files, without which a commit that was checked just before the claim would still be taken.
+
+Where neither the newest snapshot nor any before it says where a broker ends (expired, or made by other tools), the
+rows themselves do.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import EqualTo
+from pyiceberg.table import Transaction
+
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
+from hatwisted.pipeline.iceberg.catalogs import plainly
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+ATTEMPTS: Final = 10
+"""Tries against other writers; each loses only if another one's commit came between read and write."""
+NOTE: Final = "hatwisted."
+TAIL: Final = "hatwisted.tail."
+"""Keys of a snapshot's summary, followed by a broker's name."""
+RUN: Final = "hatwisted.run."
+"""Properties of the table, followed by a broker's name: the run that lands it."""
+
+
+class _Once(Transaction):
+    """A transaction that is committed on top of the snapshot it was made for, or not at all."""
+
+    def _rebuild_snapshot_updates(self) -> None:
+        raise CommitFailedException("another commit came between")
+
+
+@dataclass(frozen=True)
+class IcebergClaim:
+    """The right of one run to land these brokers' logs; it ends when another run claims one of them."""
+
+    run: str
+    brokers: tuple[str, ...]
+
+    def check(self, table: Table, name: str) -> None:
+        """Raises Fenced if a later run claimed a broker."""
+        for broker in self.brokers:
+            found = table.properties.get(RUN + broker)
+            if found != self.run:
+                raise Fenced(
+                    f"{name}: run {found} of broker {broker} took over from run {self.run};"
+                    " stop one of the two landings"
+                )
+
+
+def claim(table: Table, name: str, brokers: Iterable[str]) -> IcebergClaim:
+    """Take over the landing of brokers from every earlier run.
+
+    - table: which
+    - name: of the table, for errors
+    - brokers: whose logs
+    """
+    found = IcebergClaim(uuid.uuid4().hex[:12], tuple(sorted(set(brokers))))
+    for _ in range(ATTEMPTS):
+        with plainly(name):
+            table.refresh()
+        change = _Once(table)
+        change.set_properties({RUN + broker: found.run for broker in found.brokers})
+        note = {f"{NOTE}claim": found.run} | noted(table)
+        try:
+            with plainly(name):
+                _commit(change, [], note)
+        except _Lost:
+            continue
+        return found
+    raise WrongTable(f"{name}: no claim after {ATTEMPTS} attempts; try again when fewer writers are active")
+
+
+def landed_tails(table: Table, name: str, brokers: Iterable[str]) -> dict[str, Tail]:
+    """The tail of each broker that has rows in the table, as it was loaded.
+
+    - table: which
+    - name: of the table, for errors
+    - brokers: whose
+    """
+    note = noted(table)
+    found = {}
+    for broker in brokers:
+        text = note.get(TAIL + broker)
+        with plainly(name):
+            tail = _last_row(table, broker) if text is None else Tail(broker, **json.loads(text))
+        if tail is not None:
+            found[broker] = tail
+    return found
+
+
+def noted(table: Table) -> dict[str, str]:
+    """Where brokers' rows end, as the newest snapshot says it that says so; as summaries have it."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        found = {key: value for key, value in _summary(snapshot).items() if key.startswith(TAIL)}
+        if found:
+            return found
+        before = snapshot.parent_snapshot_id
+        snapshot = None if before is None else table.snapshot_by_id(before)
+    return {}
+
+
+def append(
+    table: Table,
+    name: str,
+    files: Sequence[DataFile],
+    *,
+    held: IcebergClaim,
+    moved: Mapping[str, tuple[Tail | None, Tail]],
+    note: Mapping[str, Any],
+) -> bool:
+    """Add a batch of files to the table; False if they are there already. Raises Fenced if the claim has ended.
+
+    - table: which
+    - name: of the table, for errors
+    - files: finished ones
+    - held: the claim
+    - moved: the tails of the batch's brokers, before and after it
+    - note: what the snapshot says of it besides
+    """
+    for _ in range(ATTEMPTS):
+        with plainly(name):
+            table.refresh()
+        held.check(table, name)
+        there = landed_tails(table, name, moved)
+        if all(there.get(broker) == after for broker, (_, after) in moved.items()):
+            return False
+        for broker, (before, _) in moved.items():
+            if there.get(broker) != before:
+                raise WrongTable(
+                    f"{name}: the rows of broker {broker} end elsewhere than when they were read: was the table"
+                    " rolled back? Start the landing again"
+                )
+        tails = {TAIL + broker: _text(after) for broker, (_, after) in moved.items()}
+        said = {NOTE + key: str(value) for key, value in note.items()}
+        try:
+            with plainly(name):
+                _commit(_Once(table), files, noted(table) | tails | said)
+        except _Lost:
+            continue
+        return True
+    raise WrongTable(f"{name}: a batch wasn't committed in {ATTEMPTS} attempts; try again")
+
+
+def replace_files(table: Table, name: str, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
+    """Files with the same rows for others; False if another commit came between.
+
+    - table: which, as it was when the old files were read
+    - name: of the table, for errors
+    - old: files of its newest snapshot
+    - new: finished ones
+    """
+    change = _Once(table)
+    try:
+        with plainly(name), _losing():
+            with change.update_snapshot(
+                noted(table) | {f"{NOTE}compacted": str(len(old))}
+            ).overwrite() as swap:
+                for file in old:
+                    swap.delete_data_file(file)
+                for file in new:
+                    swap.append_data_file(file)
+            change.commit_transaction()
+    except _Lost:
+        return False
+    return True
+
+
+class _Lost(Exception):
+    """Another commit came between."""
+
+
+class _losing:
+    """CommitFailedException as _Lost."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CommitFailedException):
+            raise _Lost from error
+
+
+def _commit(change: Transaction, files: Sequence[DataFile], note: Mapping[str, str]) -> None:
+    """Raises _Lost."""
+    with _losing():
+        with change.update_snapshot(dict(note)).fast_append() as adding:
+            for file in files:
+                adding.append_data_file(file)
+        change.commit_transaction()
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _text(tail: Tail) -> str:
+    found = asdict(tail)
+    del found["broker"]
+    return json.dumps(found)
+
+
+def _last_row(table: Table, broker: str) -> Tail | None:
+    """The row with the broker's highest offset; reads a few columns of the files that may have rows of it."""
+    there = [column for column in COLUMNS if column in table.schema().column_names]
+    if not {"broker", "physical_offset", "size"} <= set(there) or table.current_snapshot() is None:
+        return None
+    best: Tail | None = None
+    mine: Any = EqualTo("broker", broker)  # type: ignore[call-arg, arg-type]  # made by hand in pyiceberg
+    for batch in table.scan(mine, tuple(there)).to_arrow_batch_reader():
+        if not batch.num_rows:
+            continue
+        last = pc.index(batch["physical_offset"], pc.max(batch["physical_offset"])).as_py()
+        record = plain_rows(pa.Table.from_batches([batch]).slice(last, 1)).to_pylist()[0]
+        if best is None or record["physical_offset"] > best.physical_offset:
+            best = Tail(*(record.get(column) for column in COLUMNS))
+    return best

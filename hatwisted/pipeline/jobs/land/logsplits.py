@@ -1,0 +1,37 @@
+"""What of some stores is to be landed now, in pieces: in each log's order, from where the table's rows end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from hatwisted.pipeline.decode.storefolder import LogStore, Split
+from hatwisted.pipeline.errors import LostRange
+from hatwisted.pipeline.jobs.land.landingsources import Stores
+
+_log = logging.getLogger(__name__)
+
+
+def log_splits(source: Stores, begins: Mapping[str, int], split_bytes: int) -> Iterator[Split]:
+    """The pieces. Raises LostRange if some of it isn't there any more.
+
+    - source: the stores
+    - begins: where it goes on, by broker; else at the log's first record
+    - split_bytes: of a piece
+    """
+    for broker, store in source.stores().items():
+        begin = begins.get(broker, store.min_offset)
+        if begin < store.min_offset:
+            _lost(source, store, begin)
+            begin = store.min_offset
+        for split in store.splits(begin, None, split_bytes):
+            yield replace(split, aligned=split.aligned or split.begin == begin)
+
+
+def _lost(source: Stores, store: LogStore, begin: int) -> None:
+    what = f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
+    given = {name.lower(): value.lower() for name, value in source.more.items()}
+    if given.get("failondataloss") != "false":
+        raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
+    _log.warning("%s they were read", what)

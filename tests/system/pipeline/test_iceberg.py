@@ -1,0 +1,156 @@
+"""Iceberg tables as programs make them: landed once through kills and rivals, here and at an object store."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from tests.support.growing import GrowingStore
+from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.moments import wait_for_another
+from tests.support.pages import DOCS, put_in
+from tests.support.processgroup import Program, process_group
+from tests.support.s3server import s3_server
+from tests.support.soak import times
+
+pytestmark = pytest.mark.timeout(600)
+KILLS = times(3)
+NAME = "iceberg:lake.rocketmq.messages"
+LANDING = """
+import sys
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+
+how = LandOptions(max_bytes_per_trigger=int(sys.argv[2]), compact_below=1 << 20)
+for _ in range(100):
+    try:
+        found = land([sys.argv[1]], sys.argv[3], how, progress=lambda *at: print("landed", flush=True))
+    except PipelineError as error:
+        print("refused", error, flush=True)
+    else:
+        if not found.rows:
+            break
+"""
+"""Lands until there is nothing more, whoever takes over meanwhile."""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[None]:
+    with iceberg_catalog(tmp_path):
+        yield
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> GrowingStore:
+    return GrowingStore(tmp_path / "broker-a")
+
+
+def landing(programs: ExitStack, store: GrowingStore, max_bytes: int) -> Program:
+    command = (sys.executable, "-c", LANDING, str(store.root), str(max_bytes), NAME)
+    return programs.enter_context(process_group(*command, stdout=subprocess.PIPE))
+
+
+def rest(program: Program) -> str:
+    """What it prints until its end, which has to be a good one."""
+    assert program.stdout is not None
+    told = program.stdout.read()
+    assert program.wait() == 0, told
+    return told
+
+
+def offsets(**more: str) -> list[int]:
+    """Of the table. more: properties of the catalog."""
+    rows = (
+        load_catalog("lake", **more)
+        .load_table(("rocketmq", "messages"))
+        .scan(selected_fields=("physical_offset",))
+    )
+    found: list[int] = rows.to_arrow()["physical_offset"].to_pylist()
+    return sorted(found)
+
+
+def at_s3(environment: dict[str, str]) -> dict[str, str]:
+    """Properties of the catalog, so that its tables are there."""
+    endpoint, region = environment["AWS_ENDPOINT_URL"], environment["AWS_REGION"]
+    return {"warehouse": "s3://lake/warehouse", "s3.endpoint": endpoint, "s3.region": region}
+
+
+def test_exactly_once_through_kills(catalog: None, store: GrowingStore, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    warehouse = tmp_path / "warehouse"
+    with ExitStack() as programs:
+        for number in range(KILLS):
+            store.append(800)
+            process = landing(programs, store, 30_000)
+            assert process.stdout is not None
+            for _ in range(chance.randrange(2, 6)):
+                process.stdout.readline()
+            if number % 2:
+                # Files that no snapshot mentions yet, or a snapshot that the catalog doesn't know.
+                kind = chance.choice(("*.parquet", "*.avro", "*.metadata.json"))
+                wait_for_another(lambda: warehouse.rglob(kind), 5)  # noqa: B023
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            seen = offsets()
+            assert seen == store.offsets[: len(seen)]
+        assert "refused" not in rest(landing(programs, store, 1 << 30))
+    assert offsets() == store.offsets
+
+
+def test_of_landings_at_once_none_lands_twice(catalog: None, store: GrowingStore) -> None:
+    store.append(1_500)
+    with ExitStack() as programs:
+        rivals = [landing(programs, store, 60_000) for _ in range(2)]
+        told = [rest(rival) for rival in rivals]
+        assert all("took over" in line for text in told for line in text.splitlines() if "refused" in line), (
+            told
+        )
+    assert offsets() == store.offsets
+
+
+def test_the_command_lands_into_a_table_at_an_object_store(store: GrowingStore, tmp_path: Path) -> None:
+    store.append(300)
+    with s3_server("lake") as environment, patch.dict(os.environ, environment), iceberg_catalog(tmp_path):
+        properties = at_s3(environment)
+        variables = {
+            f"PYICEBERG_CATALOG__LAKE__{key.upper().replace('.', '__')}": value
+            for key, value in properties.items()
+        }
+        command = [sys.executable, "-m", "hatwisted", "pipeline", "land", str(store.root), NAME, "--json"]
+        with patch.dict(os.environ, variables):
+            for rows in (300, 0):
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert (done.returncode, done.stderr) == (0, "")
+                assert json.loads(done.stdout)["rows"] == rows
+        assert not (tmp_path / "warehouse").exists()
+        assert offsets(**properties) == store.offsets
+    command += ["--engine", "spark"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert "landed by the engine local" in refused.stderr
+
+
+def test_the_program_of_the_page(store: GrowingStore, tmp_path: Path) -> None:
+    store.append(20)
+    page = (DOCS / "pipeline.md").read_text()
+    found = re.search(r"<!-- run by \S+/test_iceberg\.py -->\n\n```python\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    code = put_in(found[1], {"/data/broker-a/store": store.root, "/lake": tmp_path})
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == ["20 rows landed", "5 orders"]
+    assert "hatwisted.tail.broker-a" in done.stdout

@@ -1,0 +1,392 @@
+"""Landing into Iceberg tables: all once, interrupted anywhere, beside other writers, with and without notes."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+from unittest.mock import patch
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform
+
+from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
+from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
+from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
+from tests.support.golden import GOLDEN
+from tests.support.growing import GrowingStore
+from tests.support.icebergcatalog import iceberg_catalog
+
+NAME = "iceberg:lake.rocketmq.messages"
+IDENTIFIER = ("rocketmq", "messages")
+OTHERS = pa.table({"topic": ["other"], "store_date": pa.array([None], pa.date32())})
+"""A row of another writer's."""
+
+
+class IcebergCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(iceberg_catalog(self.folder))
+        self.store = GrowingStore(self.folder / "broker-a")
+
+    def land(self, *stores: Path, **options: Any) -> LandResult:
+        running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
+        paths = [str(store) for store in stores or (self.store.root,)]
+        return land(paths, NAME, LandOptions(**{"compact_below": None, **options}), **running)
+
+    @property
+    def table(self) -> Table:
+        return load_catalog("lake").load_table(IDENTIFIER)
+
+    def offsets(self, broker: str = "broker-a") -> list[int]:
+        rows = self.table.scan(f"broker == '{broker}'", ("physical_offset",)).to_arrow()
+        found: list[int] = rows["physical_offset"].to_pylist()
+        return sorted(found)
+
+    def data_files(self) -> set[str]:
+        return {path.name for path in (self.folder / "warehouse").rglob("*.parquet")}
+
+    def live_files(self) -> set[str]:
+        return {task.file.file_path.rpartition("/")[2] for task in self.table.scan().plan_files()}
+
+
+class LandTests(IcebergCase):
+    def test_everything_of_a_real_store_lands_as_it_is_read(self) -> None:
+        found = self.land(GOLDEN / "master")
+        log = read_arrow([str(GOLDEN / "master")]).read_all()
+        there = self.table.scan().to_arrow().sort_by("physical_offset").select(log.column_names)
+        self.assertEqual(found.rows, log.num_rows)
+        self.assertTrue(there.cast(log.schema).equals(log))
+        self.assertEqual(self.land(GOLDEN / "master").rows, 0)
+
+    def test_what_is_new_lands_once_of_any_choice_of_brokers(self) -> None:
+        other = GrowingStore(self.folder / "broker-b", seed=1)
+        both = (self.store.root, other.root)
+        for count, stores in ((40, both[:1]), (30, both), (20, both[1:]), (10, both), (0, both[:1])):
+            for store in (self.store, other):
+                store.append(count)
+            self.land(*stores)
+        self.land(*both)
+        self.assertEqual(self.offsets(), self.store.offsets)
+        self.assertEqual(self.offsets("broker-b"), other.offsets)
+
+    def test_a_table_is_partitioned_by_topic_and_day(self) -> None:
+        self.store.append(100)
+        self.land()
+        self.assertEqual([item.name for item in self.table.spec().fields], ["topic", "store_date"])
+        tasks = list(self.table.scan("topic == '%RETRY%billing'").plan_files())
+        self.assertEqual({task.file.partition[0] for task in tasks}, {"%RETRY%billing"})
+        self.assertEqual(sum(task.file.record_count for task in tasks), 25)
+
+    def test_commits_are_as_large_as_is_said_and_say_what_they_brought(self) -> None:
+        self.store.append(3000)
+        seen: list[tuple[int, int]] = []
+        found = self.land(max_bytes_per_trigger=300_000, progress=lambda *at: seen.append(at))
+        self.assertGreaterEqual(len(found.versions), self.store.end // 400_000)
+        self.assertEqual((found.rows, seen[-1][0]), (3000, seen[-1][1]))
+        notes = [self.table.snapshot_by_id(number).summary for number in found.versions]  # type: ignore[union-attr]
+        self.assertEqual(sum(int(note["hatwisted.rows"]) for note in notes if note), 3000)
+        self.assertEqual(sum(int(note["added-records"]) for note in notes if note), 3000)
+
+    def test_any_time_lands(self) -> None:
+        for born in (-(1 << 62), -62_135_596_800_001, 0, 253_402_300_800_000, (1 << 62)):
+            self.store.append(3, born_timestamp=born)
+        self.assertEqual(self.land().rows, 15)
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_it_follows_until_it_is_stopped(self) -> None:
+        self.store.append(50)
+        stop, rounds = threading.Event(), iter(range(100))
+
+        def progress(done: int, total: int) -> None:
+            if next(rounds) == 2:
+                stop.set()
+            else:
+                self.store.append(10)
+
+        found = self.land(mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertEqual((found.rows, found.stopped), (70, True))
+
+    def test_a_store_that_appears_while_it_follows_is_claimed_and_goes_on(self) -> None:
+        other = GrowingStore(self.folder / "late" / "broker-b", seed=1)
+        other.append(30)
+        self.land(other.root)
+        before = self.table.properties
+        self.store.append(50)
+        stop, rounds = threading.Event(), iter(range(100))
+
+        def progress(done: int, total: int) -> None:
+            if next(rounds):
+                stop.set()
+            else:
+                other.append(7)
+                (self.folder / "broker-b").symlink_to(other.root)
+
+        self.land(self.folder / "broker-*", mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertEqual((self.offsets(), self.offsets("broker-b")), (self.store.offsets, other.offsets))
+        runs = [self.table.properties[f"{snapshots.RUN}broker-{letter}"] for letter in "ab"]
+        self.assertEqual(len({*runs, *before.values()}), len(before) + 1)
+
+
+class OnceTests(IcebergCase):
+    """A batch takes effect once, whatever happens around its commit."""
+
+    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
+        self.store.append(1000)
+        commit, calls = snapshots._commit, 0
+
+        def broken(*given: Any) -> None:
+            nonlocal calls
+            calls += 1
+            if calls % 4 == 2:
+                raise OSError("no more")
+            commit(*given)
+            if calls % 4 == 0:
+                raise KeyboardInterrupt
+
+        with patch.object(snapshots, "_commit", broken):
+            for _ in range(100):
+                try:
+                    if not self.land(max_bytes_per_trigger=60_000).rows:
+                        break
+                except (PipelineError, KeyboardInterrupt):
+                    seen = self.offsets()
+                    self.assertEqual(seen, self.store.offsets[: len(seen)])
+        self.assertGreater(calls, 8)
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def interfere(self, rival: Any) -> Any:
+        """Let `rival` act once between a commit's look at the table and its leap."""
+        commit, rivals = snapshots._commit, [rival]
+
+        def late(change: Any, files: Any, note: Any) -> None:
+            if files and rivals:
+                rivals.pop()()
+            commit(change, files, note)
+
+        return patch.object(snapshots, "_commit", late)
+
+    def test_a_later_run_fences_it_even_between_look_and_leap(self) -> None:
+        self.store.append(50)
+        rival = lambda: claim(self.table, NAME, ["broker-a"])  # noqa: E731
+        with self.interfere(rival), self.assertRaisesRegex(Fenced, "took over"):
+            self.land()
+        self.assertEqual(self.offsets(), [])
+        self.assertEqual(self.land().rows, 50)
+
+    def test_the_same_batch_between_look_and_leap_is_refused(self) -> None:
+        self.store.append(50)
+        with self.interfere(self.land), self.assertRaises(Fenced):
+            self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_another_writers_commit_between_look_and_leap_is_gone_along_with(self) -> None:
+        self.store.append(50)
+        self.land()
+        self.store.append(10)
+        with self.interfere(lambda: self.table.append(OTHERS)):
+            self.assertEqual(self.land().rows, 10)
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_a_commit_whose_answer_was_lost_is_found(self) -> None:
+        self.store.append(50)
+        commit = Table._do_commit
+        for refusal in (CommitFailedException("said so"), CommitStateUnknownException("silence")):
+            answers: list[Exception | None] = [None, refusal]
+
+            def silent(table: Any, answers: Any = answers, **given: Any) -> None:
+                commit(table, **given)
+                answer = answers.pop(0) if answers else None
+                if answer is not None:
+                    raise answer
+
+            with patch.object(Table, "_do_commit", silent):
+                try:
+                    self.land()
+                except WrongTable as error:
+                    self.assertIn("silence", str(error))
+            self.store.append(20)
+        self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_without_the_check_of_the_newest_snapshot_a_batch_would_land_twice(self) -> None:
+        """What this rests on: pyiceberg by itself puts an append on top of whatever came between."""
+        self.store.append(50)
+        with (
+            patch.object(snapshots, "_Once", snapshots.Transaction),
+            patch.object(snapshots.IcebergClaim, "check"),
+            self.interfere(self.land),
+        ):
+            self.land()
+        self.assertEqual(len(self.offsets()), 100)
+
+    def test_damage_leaves_nothing(self) -> None:
+        self.store.append(500)
+        path = self.store.root / "commitlog" / f"{0:020d}"
+        data = bytearray(path.read_bytes())
+        data[self.store.offsets[400] + 4] ^= 1
+        path.write_bytes(data)
+        with patch.object(icebergfiles, "FLUSH_BYTES", 1), self.assertRaises(PipelineError):
+            self.land(max_bytes_per_trigger=50_000)
+        self.assertEqual(self.data_files(), self.live_files())
+
+
+class FoundAgainTests(IcebergCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.store.append(60)
+        self.land(max_bytes_per_trigger=5_000)
+
+    def test_without_its_notes_the_rows_say_how_far_it_is(self) -> None:
+        self.table.append(OTHERS)
+        head = self.table.current_snapshot()
+        old = [item.snapshot_id for item in self.table.snapshots() if item != head]
+        self.table.maintenance.expire_snapshots().by_ids(old).commit()
+        self.assertEqual(snapshots.noted(self.table), {})
+        tail = landed_tails(self.table, NAME, ["broker-a", "broker-z"])
+        self.assertEqual([found.end for found in tail.values()], [self.store.end])
+        self.store.append(5)
+        self.assertEqual(self.land().rows, 5)
+
+    def test_a_table_that_was_rolled_back_gets_its_rows_again(self) -> None:
+        found = self.table.history()
+        with self.table.manage_snapshots() as change:
+            change.rollback_to_snapshot(found[len(found) // 2].snapshot_id)
+        self.assertLess(len(self.offsets()), 60)
+        self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_rows_that_were_deleted_stay_so(self) -> None:
+        self.table.delete(f"physical_offset >= {self.store.offsets[40]}")
+        self.store.append(5)
+        self.assertEqual(self.land().rows, 5)
+        self.assertEqual(self.offsets(), self.store.offsets[:40] + self.store.offsets[60:])
+
+    def test_another_log_of_the_same_name_is_refused(self) -> None:
+        other = GrowingStore(self.folder / "elsewhere" / "broker-a", seed=7)
+        other.append(100)
+        other.store_later(range(100))
+        with self.assertRaisesRegex(WrongStore, "another record"):
+            self.land(other.root)
+
+    def test_what_was_deleted_before_it_landed_is_told(self) -> None:
+        self.store.append(12_000)
+        first, *_ = sorted((self.store.root / "commitlog").iterdir())
+        first.unlink()
+        with self.assertRaisesRegex(LostRange, "set failOnDataLoss"):
+            self.land()
+
+
+class UpkeepTests(IcebergCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.store.append(160)
+
+    def test_small_files_become_few_and_old_readers_go_on(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 10)
+        reader = self.table.scan()
+        before = len(self.live_files())
+        found = self.land(compact_below=1 << 20)
+        self.assertGreaterEqual(found.compacted, 32)
+        self.assertEqual(len(self.live_files()), before - found.compacted + 4)
+        self.assertEqual(self.offsets(), self.store.offsets)
+        self.assertEqual(reader.to_arrow().num_rows, 160)
+        self.store.append(5)
+        self.assertEqual(self.land().rows, 5)
+
+    def test_a_compaction_that_loses_against_a_landing_changes_nothing(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 10)
+        table = self.table
+        self.store.append(5)
+        replace = upkeep.replace_files
+        rivals = [self.land]
+
+        def late(*given: Any) -> bool:
+            if rivals:
+                rivals.pop()()
+            return replace(*given)
+
+        with patch.object(upkeep, "replace_files", late):
+            found = upkeep.compact(table, NAME, 1 << 20)
+        self.assertEqual(len(found.put_off), 1)
+        self.assertGreater(found.removed, 0)
+        self.assertEqual(self.offsets(), self.store.offsets)
+        self.assertLessEqual(self.live_files(), self.data_files())
+
+    def test_old_snapshots_expire_as_the_table_says(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 10)
+        self.assertEqual(upkeep.expire(self.table, NAME), 0)
+        later = datetime.now(UTC) + timedelta(days=6)
+        with self.table.transaction() as change:
+            change.set_properties({upkeep.KEPT: "3"})
+        self.assertGreater(upkeep.expire(self.table, NAME, later), 5)
+        self.assertEqual(len(self.table.snapshots()), 3)
+        self.store.append(5)
+        self.assertEqual(self.land().rows, 5)
+        with self.table.transaction() as change:
+            change.remove_properties(upkeep.MAX_AGE)
+        self.assertEqual(upkeep.expire(self.table, NAME, later), 0)
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+
+class TableTests(IcebergCase):
+    """Names, tables that are there already, and what is refused."""
+
+    def test_a_table_that_is_there_keeps_its_partitioning_and_columns(self) -> None:
+        self.store.append(30)
+        catalog = load_catalog("lake")
+        catalog.create_namespace("rocketmq")
+        mine = pa.schema(
+            [("mine", pa.string()), ("topic", pa.string()), ("store_timestamp", pa.timestamp("us", "UTC"))]
+        )
+        with catalog.create_table(IDENTIFIER, mine).update_spec() as spec:
+            spec.add_field("store_timestamp", DayTransform(), "day")
+        self.land(columns=["tags"])
+        self.store.append(10)
+        self.land()
+        rows = self.table.scan().to_arrow()
+        self.assertEqual([item.name for item in self.table.spec().fields], ["day"])
+        self.assertEqual((rows["mine"].null_count, rows["body"].null_count), (40, 30))
+
+    def test_a_table_that_does_not_fit_is_refused_by_column(self) -> None:
+        self.store.append(30)
+        catalog = load_catalog("lake")
+        catalog.create_namespace("rocketmq")
+        catalog.create_table(IDENTIFIER, pa.schema([("topic", pa.int64())]))
+        with self.assertRaisesRegex(WrongSchema, "topic"):
+            self.land()
+        catalog.drop_table(IDENTIFIER)
+        catalog.create_table(IDENTIFIER, pa.schema([pa.field("mine", pa.int64(), nullable=False)]))
+        with self.assertRaisesRegex(WrongSchema, "column mine may not be null"):
+            self.land()
+
+    def test_what_is_no_name_or_no_catalog_is_told_in_a_line(self) -> None:
+        self.store.append(3)
+        for name, why in (
+            ("iceberg:lake.messages", "give iceberg:CATALOG.NAMESPACE.TABLE"),
+            ("iceberg:elsewhere.a.b", "PYICEBERG_CATALOG__ELSEWHERE__URI"),
+        ):
+            with self.assertRaisesRegex(WrongTable, why) as told:
+                land([str(self.store.root)], name)
+            self.assertNotIn("\n", str(told.exception))
+
+    def test_what_only_delta_takes_is_refused(self) -> None:
+        stores = Stores([str(self.store.root)])
+        self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+        for source, options, why in (
+            (stores, {"engine": "spark"}, "Spark's part is Delta"),
+            (stores, {"checkpoint": "x"}, "keeps no checkpoint"),
+            (Cluster("127.0.0.1:1", ["T"]), {}, "no cluster"),
+        ):
+            with self.assertRaisesRegex(PipelineError, why):
+                engine_for(source, NAME, LandOptions(**options))  # type: ignore[arg-type]
