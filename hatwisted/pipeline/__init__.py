@@ -3,7 +3,7 @@
 Read `decode` (files into record batches), `schemas` (bodies into typed columns), `spark` (the data sources
 `commitlog` and `rocketmq`), `remote` (clusters over the network), `delta` and `iceberg` (tables that take each
 batch once) and `jobs` (what is done with all that). `read_arrow` is the entry point for pandas, polars and
-anything else that takes Arrow.
+anything else that takes Arrow, `union_read` for one query over a landed table and what is still only in the log.
 
 Nothing in here imports Twisted or writes to a store that a broker runs on; importing the package itself
 imports neither PySpark nor pyarrow.
@@ -11,18 +11,24 @@ imports neither PySpark nor pyarrow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from hatwisted.pipeline.decode.logreader import read_arrow
+    from hatwisted.pipeline.jobs.union.unionread import union_arrow, union_read
 
-__all__ = ["read_arrow"]
+__all__ = ["read_arrow", "union_arrow", "union_read"]
+
+_FROM: Final = {
+    "read_arrow": "hatwisted.pipeline.decode.logreader",
+    "union_arrow": "hatwisted.pipeline.jobs.union.unionread",
+    "union_read": "hatwisted.pipeline.jobs.union.unionread",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import pyarrow and numpy only when `read_arrow` is used."""
-    if name != "read_arrow":
+    """Import pyarrow and numpy only when something is used."""
+    if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from hatwisted.pipeline.decode.logreader import read_arrow
-
-    return read_arrow
+    return getattr(import_module(_FROM[name]), name)

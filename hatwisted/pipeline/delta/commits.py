@@ -167,7 +167,7 @@ def note_queues(path: str, held: Claim) -> QueueTails:
         held.check(table, path)
         brokers = held.writer.brokers
         queues = landed_queues(table, brokers)
-        if not queues or not noted_queues(table, brokers)[1]:
+        if not noted_queues(table, brokers)[1]:
             return queues
         note = queue_note((queues, frozenset()), {}) | {"brokers": list(brokers)}
         try:

@@ -28,7 +28,7 @@ NOTED_QUEUES: Final = 10_000
 """Queues that a commit tells of, in some 600 KB; of more the rows are asked."""
 _QUEUE: Final = ("topic", "broker", "queue_id")
 _PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp")
-_FIRST_LOOK: Final = 10
+_FIRST_LOOK: Final = 2
 """Commits looked at for a note; ten times as many each time that none has it."""
 
 

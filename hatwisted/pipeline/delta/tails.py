@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.tablefolder import TableFolder
@@ -43,9 +44,14 @@ class Tail:
         return self.physical_offset + self.size
 
 
-def landed_tails(path: str, brokers: Iterable[str]) -> dict[str, Tail]:
-    """The tail of each broker that has rows in the table at `path`; reads one file per broker, mostly."""
-    table = open_table(path)
+def landed_tails(path: str, brokers: Iterable[str], table: DeltaTable | None = None) -> dict[str, Tail]:
+    """The tail of each broker that has rows in the table; reads one file per broker, mostly.
+
+    - path: of the table
+    - brokers: which
+    - table: a version of it; None: the newest
+    """
+    table = open_table(path) if table is None else table
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     files = sorted((_bounds(action) for action in actions), key=lambda found: found.last, reverse=True)
     found = {broker: _tail(path, files, broker) for broker in brokers}

@@ -3,14 +3,11 @@ meanwhile. Brokers that answer as told; no JVM."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import TestCase
 from unittest.mock import patch
 
 import pytest
@@ -22,61 +19,14 @@ from deltalake import DeltaTable
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import noted_queues
-from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
-from hatwisted.pipeline.jobs.land.landingsources import Cluster
-from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
-
-OTHER = "broker-b"
-
-
-def of(broker: str, *offsets: int) -> list[tuple[str, int]]:
-    return [(broker, offset) for offset in range(*offsets)]
-
-
-def more(broker: ScriptedBroker, count: int) -> None:
-    """So many messages are sent."""
-    broker.messages |= {offset: record(offset) for offset in range(broker.high, broker.high + count)}
-    broker.high += count
-
-
-def created_again(broker: ScriptedBroker, count: int) -> None:
-    """The topic was deleted, and has other messages now."""
-    broker.messages = {each: record(each, b"anew", stored=1_700_000_900_000 + each) for each in range(count)}
-    broker.low, broker.high = 0, count
-
-
-class LandingCase(TestCase):
-    """One topic, of one queue at each group."""
-
-    def setUp(self) -> None:
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        self.names = self.stack.enter_context(ScriptedNameServer({}))
-        self.table = str(Path(self.enterContext(tempfile.TemporaryDirectory()), "table"))
-
-    def group(self, *offsets: int, name: str = BROKER) -> ScriptedBroker:
-        """A group of one master, which the name server knows."""
-        broker = self.stack.enter_context(ScriptedBroker(range(*offsets)))
-        if name == BROKER:
-            self.names.brokers = {0: broker.address}
-        else:
-            self.names.others[name] = {0: broker.address}
-        return broker
-
-    def source(self, **options: str) -> Cluster:
-        return Cluster(self.names.address, [TOPIC], more={"retries": "0", **options})
-
-    def land(self, source: Cluster | None = None, **options: Any) -> LandResult:
-        running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
-        how = LandOptions(**{"engine": "local", "compact_below": None, **options})
-        return land(source or self.source(), self.table, how, **running)
-
-    def rows(self) -> list[tuple[str, int]]:
-        found = DeltaTable(self.table).to_pyarrow_table(columns=["broker", "queue_offset"]).to_pylist()
-        return sorted((row["broker"], row["queue_offset"]) for row in found)
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
+from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
+from tests.support.scriptedgroup import BROKER, TOPIC, record
 
 
 class OnceTests(LandingCase):
@@ -87,8 +37,8 @@ class OnceTests(LandingCase):
             more(master, count)
             self.land()
             self.assertEqual(self.rows(), of(BROKER, master.high))
-        _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
-        self.assertEqual(unknown, frozenset())
+            _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
+            self.assertEqual(unknown, frozenset())
 
     def test_of_any_choice_of_brokers_and_without_the_landings_state(self) -> None:
         """Brokers come and go between runs; the table remembers where each one's queue ended."""
@@ -105,6 +55,21 @@ class OnceTests(LandingCase):
                 self.land(self.source(failOnDataLoss="false"))
             shutil.rmtree(Path(self.table, "_landing"))
         self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
+
+    def test_bodies_become_a_column_and_those_that_don_t_fit_go_beside(self) -> None:
+        master = self.group(20)
+        master.messages |= {at: record(at, b'{"id": %d}' % at) for at in range(0, 20, 2)}
+        schema = Path(self.table).with_name("schema.json")
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        schemas = parse_schemas([f"{TOPIC}=json:{schema}"])
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 10})
+        more(master, 5)
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 5})
+        rows = DeltaTable(self.table).to_pyarrow_table(columns=["queue_offset", TOPIC]).to_pylist()
+        landed = {row["queue_offset"]: row[TOPIC] and row[TOPIC]["id"] for row in rows}
+        self.assertEqual(landed, {at: at if at in range(0, 20, 2) else None for at in range(25)})
+        dead = DeltaTable(dead_letter_table(self.table)).to_pyarrow_table()["queue_offset"].to_pylist()
+        self.assertEqual(sorted(dead), [at for at in range(25) if landed[at] is None])
 
     def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
         self.group(40)

@@ -195,7 +195,7 @@ class _Summary:
 
     def _named(self, found: Difference) -> RangeDifference:
         """With names for numbers, and seen from the first copy where that is the one that ends earlier."""
-        lag = found.begin >= self._copies[found.copy].end
+        lag = self._is_lag(found)
         kind, reference, copy = found.kind, found.reference, found.copy
         if lag and kind is Kind.MISSING and copy < reference:
             kind, reference, copy = Kind.EXTRA, copy, reference
@@ -212,6 +212,15 @@ class _Summary:
             position=found.position,
             lag=lag,
         )
+
+    def _is_lag(self, found: Difference) -> bool:
+        """Does the copy only end earlier? A last record that is still being written begins as the reference's
+        does; other bytes in its place are damage."""
+        copy = self._copies[found.copy]
+        if found.begin < copy.end:
+            return False
+        written = copy.end + (copy.torn_bytes if isinstance(copy, StoreCopy) else 0)
+        return found.kind is not Kind.DAMAGED or found.first_byte >= written
 
     def _damaged(self, bad: BadRange, differences: Iterable[Difference]) -> DamagedRange:
         differs = any(each.begin < bad.end and bad.begin < each.end for each in differences)

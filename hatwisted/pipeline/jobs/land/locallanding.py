@@ -116,13 +116,11 @@ class LocalLanding:
             raise
 
     def _tails(self) -> dict[str, Tail]:
-        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
-        the table may have rows."""
-        brokers = self.source.writer().brokers
-        held, self.held = self.held, widened(self.path, self.held, brokers)
+        """Where the table ends. A store that has just appeared is claimed first. At every look each one has to be
+        the log of which the table has rows: another one may have taken its folder."""
+        self.held = widened(self.path, self.held, self.source.writer().brokers)
         tails = landed_tails(self.path, self.held.writer.brokers)
-        if held != self.held:
-            self.source.check(tails)
+        self.source.check(tails)
         return tails
 
     def _files(self) -> LandedFiles:

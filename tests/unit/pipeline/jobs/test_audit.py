@@ -189,6 +189,19 @@ class ExtentTests(AuditCase):
         (bad,) = self.audit().damaged
         self.assertEqual((bad.copy, bad.begin), (str(self.slave), victim.physical_offset))
 
+    def test_a_corrupt_tail_is_no_lag(self) -> None:
+        """A whole record, with another byte: nothing of it is still to come."""
+        last = self.records[-1].physical_offset
+        path = self.slave / "commitlog" / file_name(last // FILE_SIZE * FILE_SIZE)
+        intact = path.read_bytes()
+        for place in (4, 95):
+            with self.subTest(place=place):
+                path.write_bytes(intact)
+                flip(self.slave, last + place)
+                result = self.audit(allow_lag=True)
+                self.assertEqual((result.identical, result.identical_up_to), (False, last))
+                self.assertEqual([each.kind for each in result.differences], [Kind.DAMAGED])
+
     def test_a_torn_tail_is_reported_with_its_bytes(self) -> None:
         first = self.records[-1]
         self.cut(self.slave, first.physical_offset + 70)

@@ -167,6 +167,20 @@ class LocalTests(LakeCase):
         self.assertEqual(self.offsets(), sorted(self.store.offsets + late[0].offsets))
         self.assertIsNotNone(DeltaTable(self.table).transaction_version(FENCE + "broker-z"))
 
+    def test_a_store_that_is_swapped_meanwhile_is_refused(self) -> None:
+        """Another log has taken its folder; it's as long, and goes on."""
+        self.store.append(50)
+
+        def swap(done: int, total: int) -> None:
+            self.assertEqual(self.offsets(), [])  # of the first batch, which isn't committed yet
+            shutil.rmtree(self.store.root)
+            GrowingStore(self.store.root, seed=7).append(90)
+
+        landed = self.store.offsets
+        with self.assertRaisesRegex(WrongStore, "has another record there"):
+            self.land(mode="continuous", every=0.01, progress=swap)
+        self.assertEqual(self.offsets(), landed)
+
     def test_damage_ends_it_and_nothing_of_the_batch_is_left(self) -> None:
         self.store.append(50)
         path = self.store.root / "commitlog" / f"{0:020d}"

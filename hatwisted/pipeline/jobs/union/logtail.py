@@ -1,0 +1,162 @@
+"""What of a log a version of a table lacks, fixed when it's asked for.
+
+The table's version is read first, and the log's end after that. So whatever a landing commits meanwhile is in
+the log as well, from where that version ends, and nothing is counted twice: rows that are committed later aren't
+in the version.
+
+A table that was landed from stores ends at one offset of each broker's log. One that was landed from a cluster
+ends at an offset of each queue, since it may lack topics: a store can't say what it lacks, its cluster can.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from hatwisted.clientcore.errors import OffsetsGone
+from hatwisted.pipeline.decode.logreader import read_split
+from hatwisted.pipeline.decode.storefolder import LogStore
+from hatwisted.pipeline.delta.queuetails import commit_notes, landed_queues, noted_queues
+from hatwisted.pipeline.delta.tails import landed_tails
+from hatwisted.pipeline.errors import LostRange, PipelineError
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
+from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
+from hatwisted.pipeline.remote.clusterreader import ClusterReader
+from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
+
+ADDRESS: Final = re.compile(r"[^/\\;,]+:\d+([;,][^/\\;,]+:\d+)*")
+"""Name servers, and no folder."""
+GO_ON: Final = "set failOnDataLoss=false to continue with what is left"
+
+_log = logging.getLogger(__name__)
+
+Log = str | Sequence[str] | Stores | Cluster
+
+
+@dataclass(frozen=True)
+class StoreTail:
+    """Offsets [begin, end) of a store's log."""
+
+    store: LogStore
+    begin: int
+    end: int
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        for split in self.store.splits(self.begin, self.end):
+            yield from read_split(split, columns)
+
+
+@dataclass(frozen=True)
+class QueueTails:
+    """Ranges of queues of a cluster."""
+
+    source: Cluster
+    ranges: tuple[QueueRange, ...]
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        with ClusterReader(self.source.reading().settings) as cluster:
+            for each in self.ranges:
+                yield from cluster.read(each, columns)
+
+
+def log_source(log: Log, table: DeltaTable) -> Stores | Cluster:
+    """What a caller calls the log: store folders, or name servers, of which then the table's topics are read.
+
+    - log: as the caller has it
+    - table: the table
+    """
+    if isinstance(log, (Stores, Cluster)):
+        return log
+    if not isinstance(log, str) or os.path.exists(log) or not ADDRESS.fullmatch(log):
+        return Stores([log] if isinstance(log, str) else list(log))
+    actions = pa.table(table.get_add_actions(flatten=True))
+    topics = set(actions.column("partition.topic").to_pylist()) if actions.num_rows else set()
+    if not topics - {None}:
+        raise PipelineError("the table has no rows: which topics? Give Cluster(name_servers, topics)")
+    return Cluster(log, sorted(topic for topic in topics if topic is not None))
+
+
+def log_tail(path: str, table: DeltaTable, source: Stores | Cluster) -> list[StoreTail] | QueueTails:
+    """What the log has and the table's version hasn't. Raises WrongStore and OffsetsGone if it's another log than
+    the table's, LostRange and OffsetsGone for what is in neither.
+
+    - path: of the table
+    - table: a version of it
+    - source: the log
+    """
+    if isinstance(source, Stores):
+        return _of_stores(path, table, source)
+    return _of_queues(table, source)
+
+
+def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
+    stores = source.stores()
+    noted, unknown = noted_queues(table, stores)
+    for queue in noted:
+        if queue.broker_name not in unknown:
+            raise PipelineError(
+                f"{path}: was landed from a cluster, queue by queue, so {stores[queue.broker_name].path} can't say"
+                " what it lacks; give the name servers as the log"
+            )
+    tails = landed_tails(path, stores, table)
+    source.check(tails)
+    lossy = {name.lower(): value.lower() for name, value in source.more.items()}.get(
+        "failondataloss"
+    ) == "false"
+    found = []
+    for broker, store in stores.items():
+        begin, end = tails[broker].end if broker in tails else store.min_offset, store.end()
+        if begin < store.min_offset:
+            what = f"{store.path}: broker {broker}: offsets {begin} to {store.min_offset} were deleted before"
+            if not lossy:
+                raise LostRange(f"{what} they were landed: {GO_ON}")
+            _log.warning("%s they were landed", what)
+            begin = store.min_offset
+        if begin < end:
+            found.append(StoreTail(store, begin, end))
+    return found
+
+
+def _of_queues(table: DeltaTable, source: Cluster) -> QueueTails:
+    reading = source.reading()
+
+    def lost(what: str) -> None:
+        if not reading.lossy:
+            raise OffsetsGone(f"{what}: {GO_ON}")
+        _log.warning("%s", what)
+
+    with ClusterReader(reading.settings) as cluster:
+        choose = reading.choice.queues_left if reading.lossy else reading.choice.queues
+        queues = choose(cluster)
+        brokers = {queue.broker_name for queue in queues} | _former(table)
+        landed = {
+            queue: tail for queue, tail in landed_queues(table, brokers).items() if reading.choice.has(queue)
+        }
+        for queue in sorted(landed.keys() - queues.keys())[:1]:
+            lost(f"{queue_name(queue)}: no name server knows it any more")
+        bounds = cluster.bounds(queues)
+        starts = queue_starts(cluster, queues, bounds, landed, lost)
+    ranges = []
+    for queue, begin in starts.items():
+        low, high = bounds[queue].low, bounds[queue].high
+        if begin < low:
+            gone = f"messages {begin} to {low - 1} were deleted before they were landed"
+            lost(f"{queue_name(queue)}: {gone}")
+        if max(begin, low) < high:
+            ranges.append(QueueRange(queue, max(begin, low), high, queues[queue]))
+    return QueueTails(source, tuple(ranges))
+
+
+def _former(table: DeltaTable) -> set[str]:
+    """The brokers of the last commit of a cluster's landing."""
+    notes = (note for note in commit_notes(table) if "queues" in note)
+    return set(next(notes, {}).get("brokers", ()))

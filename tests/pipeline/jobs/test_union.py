@@ -1,0 +1,68 @@
+"""One query over a landed table and the log's end, in Spark; what it's made of is tested without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from hatwisted.pipeline import union_arrow, union_read
+from hatwisted.pipeline.decode.arrowschema import COLUMNS
+from hatwisted.pipeline.delta.commits import commit_files
+from hatwisted.pipeline.delta.datafiles import DataFiles
+from hatwisted.pipeline.delta.deltatable import prepare_table
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from hatwisted.pipeline.jobs.land.landingsources import Cluster
+from tests.support.growing import GrowingStore
+from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
+
+LOCAL = LandOptions(engine="local")
+PLACES = ["broker", "topic", "physical_offset", "store_date", "tags", "body"]
+
+
+def test_a_store_and_its_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    stores = [GrowingStore(tmp_path / f"broker-{name}", seed) for seed, name in enumerate("ab")]
+    stores[0].append(60)
+    land([str(stores[0].root)], table, LOCAL)
+    for store in stores:
+        store.append(30)
+    log = [str(store.root) for store in stores]
+    found = union_read(spark, table, log)
+    assert found.columns == [*COLUMNS, "store_date"]
+    expected = union_arrow(table, log, PLACES).read_all()
+    assert expected.num_rows == 120
+    assert sorted(found.select(*PLACES).toArrow().to_pylist(), key=str) == sorted(
+        expected.to_pylist(), key=str
+    )
+
+
+def test_a_cluster_and_its_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    with ScriptedNameServer() as names, ScriptedBroker(range(40)) as broker:
+        names.brokers = {0: broker.address}
+        land(Cluster(names.address, [TOPIC]), table, LOCAL)
+        broker.messages |= {offset: record(offset) for offset in range(40, 55)}
+        broker.high = 55
+        found = union_read(spark, table, names.address).select("broker", "topic", "queue_offset").collect()
+    assert sorted(map(tuple, found)) == [(BROKER, TOPIC, offset) for offset in range(55)]
+
+
+def test_topics_whose_folders_dont_tell_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Names that are too long, or look like something else."""
+    table = str(tmp_path / "table")
+    topics = ("%RETRY%" + "g" * 200, "00123", "2026-01-01", "a=b/c")
+    schema = prepare_table(table, landed_schema(["tags"]), PARTITION_BY)
+    files = DataFiles(table, schema, PARTITION_BY, writer="0" * 8, epoch=1)
+    rows = [{"topic": topic, "physical_offset": 100 * at} for at, topic in enumerate(topics * 2)]
+    files.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+    commit_files(table, files.close(), application="a", number=0, held=None)
+    GrowingStore(tmp_path / "broker-x")
+    found = union_read(spark, table, str(tmp_path / "broker-x"))
+    assert sorted(row["topic"] for row in found.select("topic").collect()) == sorted(topics * 2)
