@@ -226,9 +226,4 @@ class InputLines:
         except OSError as error:
             self._reactor.callFromThread(result.errback, CannotRun(f"standard input: {error.strerror}"))
             return
-        self._reactor.callFromThread(_deliver, result, data)
-
-
-def _deliver(result: Any, data: bytes) -> None:
-    if not result.called:
-        result.callback(data)
+        self._reactor.callFromThread(result.callback, data)

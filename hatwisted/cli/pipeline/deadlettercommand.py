@@ -7,7 +7,7 @@ import click
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.sparkrun import job, print_result
+from hatwisted.cli.pipeline.sparkrun import JobBar, job, print_result
 
 
 @click.command("dead-letters")
@@ -32,6 +32,7 @@ def dead_letters(table: str, schemas: tuple[str, ...], as_json: bool) -> int:
     from hatwisted.pipeline.jobs.land import deadletterjob
     from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 
-    result = deadletterjob.dead_letters(table, parse_schemas(schemas))
+    with JobBar("dead letters", ": reading them"):
+        result = deadletterjob.dead_letters(table, parse_schemas(schemas))
     print_result(result, as_json, text.dead_letter_lines)
     return EXIT_PROBLEMS if result.left else 0

@@ -115,7 +115,9 @@ def _content(file: str) -> bytes:
 
 
 def parse_schemas(texts: Iterable[str]) -> tuple[TopicSchema, ...]:
-    """Several of them. Raises BadSchema, also for two of one topic."""
+    """What `LandOptions(schemas=...)` takes, of texts as `hatwisted pipeline land --schema` has them:
+    `TOPIC=FORMAT:FILE`, of Protobuf `TOPIC=protobuf:FILE:MESSAGE`. Raises BadSchema, also for two of one topic.
+    """
     found = tuple(parse_schema(text) for text in texts)
     check_schemas(found)
     return found

@@ -14,7 +14,7 @@ from hatwisted.cli.host import doctor as command
 from hatwisted.cli.host import hostfacts
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, file_system_of
 from hatwisted.cli.host.neighbours import neighbour_checks
-from hatwisted.clientcore.errors import BrokerGone, ClientError
+from hatwisted.clientcore.errors import ClientError, ConnectFailed
 from hatwisted.clientcore.survey import Words
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.health.judgement import Weight
@@ -101,7 +101,7 @@ class NeighbourTests(SynchronousTestCase):
         self.assertEqual(set(self.found(BrokerConfig(namesrv_addr=NAMES))), {"ports", "name-server", "clock"})
 
     def test_without_name_servers_none_is_asked(self) -> None:
-        self.network.names = {NAMES: BrokerGone(NAMES, "nobody should ask")}
+        self.network.names = {NAMES: ConnectFailed(NAMES, "nobody should ask")}
         self.assertNotIn("name-server", self.found(BrokerConfig()))
 
     def test_this_broker_runs_already(self) -> None:
@@ -126,7 +126,7 @@ class NeighbourTests(SynchronousTestCase):
         self.assertEqual(self.found(BrokerConfig(vip_listen_enable=True))["ports"].weight, PROBLEM)
 
     def test_a_name_server_that_is_silent(self) -> None:
-        self.network.names = {NAMES: BrokerGone(NAMES, "connection refused")}
+        self.network.names = {NAMES: ConnectFailed(NAMES, "connection refused")}
         found = self.found()
         self.assertEqual((found["name-server"].weight, found["master"].weight), (PROBLEM, PROBLEM))
         self.assertIn("connection refused", found["name-server"].what)

@@ -60,7 +60,10 @@ class DeadLetterResult:
 
 
 def dead_letters(table: str, schemas: Sequence[TopicSchema] = ()) -> DeadLetterResult:
-    """What a table's dead letters are; those that fit `schemas` land first.
+    """What a table's dead letters are; those that fit a mended schema land first.
+
+    - table: folder of the table into which they were landed, or its address at an object store
+    - schemas: the mended ones
 
     Raises PipelineError: WrongTable, WrongSchema naming the column, BadSchema.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -184,6 +185,19 @@ class OnceTests(SchemaCase):
         land([str(self.store)], self.table, LandOptions(engine="local"))
         self.assertEqual(self.dead("body"), list(BAD))
 
+    def test_a_batch_that_is_repeated_while_the_landing_goes_on_brings_them(self) -> None:
+        """As Spark repeats one of which it didn't hear: its next batches would hide what the first one lacks."""
+        self.append(*BAD)
+        self.between()
+        table = DeltaTable(self.table)
+        note = next(entry["hatwisted"] for entry in table.history() if "dead_letters" in entry["hatwisted"])
+        again = landedfiles.WrittenFiles([], [], Counter())
+        made = landedfiles.commit_landed(
+            self.table, again, application=note["application"], number=note["batch"], held=None
+        )
+        self.assertFalse(made)
+        self.assertEqual(self.dead("body"), list(BAD))
+
     def test_two_that_make_up_for_them_do_it_once(self) -> None:
         self.append(*BAD)
         self.between()
@@ -283,6 +297,16 @@ class GrowthTests(SchemaCase):
 
 
 class RefusalTests(SchemaCase):
+    def test_a_library_that_isn_t_installed_is_named(self) -> None:
+        file = self.folder / "s.avsc"
+        file.write_text("{}")
+        (schema,) = parse_schemas([f"Orders=avro:{file}"])
+        module = "hatwisted.pipeline.schemas.avrovalues"
+        with patch.dict(sys.modules, {"fastavro": None}), patch.dict(sys.modules):
+            sys.modules.pop(module, None)
+            with self.assertRaisesRegex(PipelineError, r"avro needs fastavro, .* 'hatwisted\[schemas\]'"):
+                schema.decoder()
+
     def test_schemas_that_are_no_columns(self) -> None:
         self.append(*GOOD)
         for texts, why in (
