@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from datetime import UTC, datetime, timedelta
@@ -278,6 +279,20 @@ class FoundAgainTests(IcebergCase):
         other.store_later(range(100))
         with self.assertRaisesRegex(WrongStore, "another record"):
             self.land(other.root)
+
+    def test_a_store_that_is_swapped_meanwhile_is_refused(self) -> None:
+        """Another log has taken its folder; it's as long, and goes on."""
+        self.store.append(50)
+        before, landed = self.offsets(), self.store.offsets
+
+        def swap(done: int, total: int) -> None:
+            self.assertEqual(self.offsets(), before)  # the first batch isn't committed yet
+            shutil.rmtree(self.store.root)
+            GrowingStore(self.store.root, seed=7).append(200)
+
+        with self.assertRaisesRegex(WrongStore, "has another record there"):
+            self.land(mode="continuous", every=0.01, progress=swap)
+        self.assertEqual(self.offsets(), landed)
 
     def test_what_was_deleted_before_it_landed_is_told(self) -> None:
         self.store.append(12_000)
