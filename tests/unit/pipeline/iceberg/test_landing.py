@@ -319,6 +319,21 @@ class UpkeepTests(IcebergCase):
         self.store.append(5)
         self.assertEqual(self.land().rows, 5)
 
+    def test_no_more_is_merged_at_a_time_than_fits_into_memory(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 10)
+        sizes = sorted(
+            task.file.file_size_in_bytes for task in self.table.scan("topic == 'logs'").plan_files()
+        )
+        with patch.object(upkeep, "READ_BYTES", sum(sizes[:8])):
+            groups = upkeep._small_files(self.table, 1 << 20)
+        merged = [
+            task.file.file_size_in_bytes
+            for _, tasks in groups
+            for task in tasks
+            if "logs" in task.file.file_path
+        ]
+        self.assertEqual(sorted(merged), sizes[:8])
+
     def test_a_compaction_that_loses_against_a_landing_changes_nothing(self) -> None:
         self.land(max_bytes_per_trigger=self.store.end // 10)
         table = self.table
