@@ -17,7 +17,7 @@ from tests.support.quickspark import quick_start
 
 READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
 PATIENCE = 90.0
-SPARK = ("pipeline audit", "pipeline land -n")
+SPARK = tuple(f"pipeline {each}" for each in ("audit", "land -n", "report", "export", "reindex"))
 """Commands that start one."""
 
 
