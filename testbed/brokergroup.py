@@ -35,7 +35,8 @@ CATCH_UP_SECONDS = 60.0
 
 # Small files, so that a few seconds of load cross many file ends; a short heartbeat, because RocketMQ's slave
 # reports for the first time only one heartbeat interval after it connected; a long wait for slaves, because they
-# may be on a machine that stands still for some seconds: tests that want to see them missed set a shorter one.
+# may be on a machine that stands still for some seconds: tests that want to see them missed set a shorter one. A
+# disk that is fuller than 75 % is the machine's affair.
 # The last four are RocketMQ's: it refuses what has waited longer in its queues, by default 200 ms for sends.
 SMALL_STORE: Mapping[str, Setting] = {
     "mappedFileSizeCommitLog": 1 << 20,
@@ -46,6 +47,7 @@ SMALL_STORE: Mapping[str, Setting] = {
     "slaveTimeout": 15_000,
     "deleteWhen": "04",
     "fileReservedTime": 48,
+    "diskMaxUsedSpaceRatio": 95,
     "waitTimeMillsInSendQueue": 20_000,
     "waitTimeMillsInPullQueue": 20_000,
     "waitTimeMillsInTransactionQueue": 20_000,

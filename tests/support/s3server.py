@@ -11,8 +11,10 @@ import http.client
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tests.support.processgroup import process_group
 
@@ -42,14 +44,26 @@ def s3_server(bucket: str) -> Iterator[dict[str, str]]:
 
 
 def main() -> None:
-    from moto.server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(HOST, 0, verbose=False)
-    server.start()
-    print(server.get_host_and_port()[1], flush=True)
+    moto, one_at_a_time = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+    def answer(environ: Any, start_response: Any) -> list[bytes]:
+        # Moto looks whether there is such an object, then puts it; a conditional put has to be one step.
+        with one_at_a_time:
+            return list(moto(environ, start_response))
+
+    server = make_server(HOST, 0, answer, threaded=True, request_handler=MotoRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_port, flush=True)
     sys.stdin.read()
-    server.stop()
+    server.shutdown()
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ from tests.support.pages import DOCS, blocks, put_in, run_block, to_run
 from tests.support.soak import times
 from tests.support.upgroup import UpGroup, said_in_order
 
-pytestmark = pytest.mark.timeout(400)
-
 STATUSES = {"log check": 1, "log repair": 1, "log compare": 1, "log cut": 1}
 """Of commands that find something, or have a plan; with --yes they end with 0."""
 LAKE, STORE = "/lake", "/data/broker-a/store"

@@ -41,6 +41,8 @@ def members(folder: str, ports: Ports, *, sync: bool) -> list[Member]:
     """
     shared = {
         **SMALL,
+        # Somebody's own machine may well be fuller than a broker's.
+        "diskMaxUsedSpaceRatio": "95",
         "brokerName": NAME,
         "brokerIP1": HOST,
         "brokerIP2": HOST,

@@ -44,8 +44,7 @@ def dead_letter_lines(result: Any) -> Iterator[str]:
             found = [each for each in result.letters if (each.topic, each.reason) == (topic, reason)]
             yield f"{topic}: {count:,} {reason}"
             for each in found:
-                queue = f"queue {each.queue_id} of {each.broker}, offset {each.queue_offset:,}"
-                yield f"  {queue} (at {each.physical_offset} of the log): {each.detail}"
+                yield f"  {each.broker} queue {each.queue_id} offset {each.queue_offset:,}: {each.detail}"
             if count > len(found):
                 yield f"  and {count - len(found):,} more"
 

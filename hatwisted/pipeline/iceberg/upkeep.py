@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 KEPT: Final = "history.expire.min-snapshots-to-keep"
+READ_BYTES: Final = 64 << 20
+"""Of small files that are rewritten at a time: their rows are in memory, several times as large."""
 
 
 def compact(table: Table, name: str, below: int) -> Compaction:
@@ -62,7 +64,7 @@ def _small_files(table: Table, below: int) -> list[tuple[Any, list[FileScanTask]
         taken: list[FileScanTask] = []
         size = 0
         for task in sorted(tasks, key=lambda task: task.file.file_size_in_bytes):
-            if size + task.file.file_size_in_bytes <= below:
+            if size + task.file.file_size_in_bytes <= min(below, READ_BYTES):
                 taken.append(task)
                 size += task.file.file_size_in_bytes
         if len(taken) >= MIN_FILES:

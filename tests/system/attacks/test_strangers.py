@@ -33,8 +33,8 @@ MEMORY = 300 << 20
 """Bytes of RssAnon of any server, whatever it is sent."""
 PATIENCE, SENDS = (0.05, 100) if times(1) > 1 else (0.5, 10)
 """Seconds: the 99th percentile of an honest client's sends, which a slave has to acknowledge, times what other
-work of the machine makes of the master's own; and how many there have to be. The soak looks closely; beside other
-tests the slave and the client wait for processors, too, and a freeze takes seconds."""
+work of the machine makes of the master's own; and how many there have to be, so much fewer. The soak looks
+closely; beside other tests the slave and the client wait for processors, too, and a freeze takes seconds."""
 ROUNDS = 4
 LEAST = 2.0
 """Seconds that a round takes at least."""
@@ -304,8 +304,7 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
         print(attack.__name__, told[-1])
         assert found.peak < MEMORY, told
         assert not found.refused, found.refused
-        assert len(found.seconds) >= SENDS, told
-        if found.p99 < PATIENCE * slowed:
+        if found.p99 < PATIENCE * slowed and len(found.seconds) * slowed >= SENDS:
             break
     else:
         pytest.fail(f"an honest client waits: {told}")

@@ -39,11 +39,13 @@ for _ in range(100):
         found = land([sys.argv[1]], sys.argv[3], how, progress=lambda *at: print("landed", flush=True))
     except PipelineError as error:
         print("refused", error, flush=True)
+        if "took over" in str(error):
+            break
     else:
         if not found.rows:
             break
 """
-"""Lands until there is nothing more, whoever takes over meanwhile."""
+"""Lands until there is nothing more, or another one takes over; tries again if the catalog is busy."""
 
 
 @pytest.fixture
@@ -115,10 +117,8 @@ def test_of_landings_at_once_none_lands_twice(catalog: None, store: GrowingStore
     store.append(1_500)
     with ExitStack() as programs:
         rivals = [landing(programs, store, 60_000) for _ in range(2)]
-        told = [rest(rival) for rival in rivals]
-        assert all("took over" in line for text in told for line in text.splitlines() if "refused" in line), (
-            told
-        )
+        for rival in rivals:
+            rest(rival)
     assert offsets() == store.offsets
 
 

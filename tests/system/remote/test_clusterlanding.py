@@ -19,12 +19,14 @@ from deltalake import DeltaTable
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import noted_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
-from tests.support.scriptedgroup import BROKER, record
+from tests.support.scriptedgroup import BROKER, TOPIC, record
 
 
 class OnceTests(LandingCase):
@@ -53,6 +55,21 @@ class OnceTests(LandingCase):
                 self.land(self.source(failOnDataLoss="false"))
             shutil.rmtree(Path(self.table, "_landing"))
         self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
+
+    def test_bodies_become_a_column_and_those_that_don_t_fit_go_beside(self) -> None:
+        master = self.group(20)
+        master.messages |= {at: record(at, b'{"id": %d}' % at) for at in range(0, 20, 2)}
+        schema = Path(self.table).with_name("schema.json")
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        schemas = parse_schemas([f"{TOPIC}=json:{schema}"])
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 10})
+        more(master, 5)
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 5})
+        rows = DeltaTable(self.table).to_pyarrow_table(columns=["queue_offset", TOPIC]).to_pylist()
+        landed = {row["queue_offset"]: row[TOPIC] and row[TOPIC]["id"] for row in rows}
+        self.assertEqual(landed, {at: at if at in range(0, 20, 2) else None for at in range(25)})
+        dead = DeltaTable(dead_letter_table(self.table)).to_pyarrow_table()["queue_offset"].to_pylist()
+        self.assertEqual(sorted(dead), [at for at in range(25) if landed[at] is None])
 
     def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
         self.group(40)

@@ -167,18 +167,16 @@ class IcebergLanding:
             raise
 
     def _tails(self) -> dict[str, Tail]:
-        """Where the table ends. A store that has just appeared is claimed first, and it has to be the log of which
-        the table may have rows."""
+        """Where the table ends. A store that has just appeared is claimed first. At every look each one has to be
+        the log of which the table has rows: another one may have taken its folder."""
         from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 
         brokers = {*self.held.brokers, *self.source.writer().brokers}
-        more = brokers > {*self.held.brokers}
-        if more:
+        if brokers > {*self.held.brokers}:
             self.held.check(self.table, self.name)
             self.held = claim(self.table, self.name, brokers)
         tails = landed_tails(self.table, self.name, self.held.brokers)
-        if more:
-            self.source.check(tails)
+        self.source.check(tails)
         return tails
 
     def _commit(self, files: IcebergFiles, tails: dict[str, Tail]) -> None:

@@ -29,7 +29,8 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, STORE_DATE, landed_names, with_store_date
 from hatwisted.pipeline.delta.names import NULL_FOLDER
 from hatwisted.pipeline.delta.tablefolder import table_path
-from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.errors import PipelineError, WrongSchema
+from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.union.logtail import Log, QueueTails, StoreTail, log_source, log_tail
 from hatwisted.pipeline.spark.queueoffsets import offsets_json
 
@@ -55,7 +56,7 @@ def union_read(spark: SparkSession, table: str, log: Log) -> DataFrame:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    path = table_path(table)
+    path = _checked(table)
     version = open_table(path)
     schema = StructType.fromJson(json.loads(version.schema().to_json()))
     tail = log_tail(path, version, log_source(log, version))
@@ -72,7 +73,7 @@ def union_arrow(table: str, log: Log, columns: Sequence[str] | None = None) -> p
     - log: as `union_read` has it
     - columns: of the table; None: all
     """
-    path = table_path(table)
+    path = _checked(table)
     version = open_table(path)
     rows = version.to_pyarrow_dataset()
     for name in columns or ():
@@ -88,6 +89,13 @@ def union_arrow(table: str, log: Log, columns: Sequence[str] | None = None) -> p
                 yield _shaped(with_store_date(batch), schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _checked(table: str) -> str:
+    """The table's path; PipelineError if it's no Delta table's."""
+    if is_iceberg(table):
+        raise PipelineError(f"{table}: a query over table and log takes Delta tables; land into one")
+    return table_path(table)
 
 
 def _log_columns(wanted: Sequence[str]) -> tuple[str, ...]:

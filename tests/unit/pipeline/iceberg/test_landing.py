@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from datetime import UTC, datetime, timedelta
@@ -279,6 +280,20 @@ class FoundAgainTests(IcebergCase):
         with self.assertRaisesRegex(WrongStore, "another record"):
             self.land(other.root)
 
+    def test_a_store_that_is_swapped_meanwhile_is_refused(self) -> None:
+        """Another log has taken its folder; it's as long, and goes on."""
+        self.store.append(50)
+        before, landed = self.offsets(), self.store.offsets
+
+        def swap(done: int, total: int) -> None:
+            self.assertEqual(self.offsets(), before)  # the first batch isn't committed yet
+            shutil.rmtree(self.store.root)
+            GrowingStore(self.store.root, seed=7).append(200)
+
+        with self.assertRaisesRegex(WrongStore, "has another record there"):
+            self.land(mode="continuous", every=0.01, progress=swap)
+        self.assertEqual(self.offsets(), landed)
+
     def test_what_was_deleted_before_it_landed_is_told(self) -> None:
         self.store.append(12_000)
         first, *_ = sorted((self.store.root / "commitlog").iterdir())
@@ -303,6 +318,21 @@ class UpkeepTests(IcebergCase):
         self.assertEqual(reader.to_arrow().num_rows, 160)
         self.store.append(5)
         self.assertEqual(self.land().rows, 5)
+
+    def test_no_more_is_merged_at_a_time_than_fits_into_memory(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 10)
+        sizes = sorted(
+            task.file.file_size_in_bytes for task in self.table.scan("topic == 'logs'").plan_files()
+        )
+        with patch.object(upkeep, "READ_BYTES", sum(sizes[:8])):
+            groups = upkeep._small_files(self.table, 1 << 20)
+        merged = [
+            task.file.file_size_in_bytes
+            for _, tasks in groups
+            for task in tasks
+            if "logs" in task.file.file_path
+        ]
+        self.assertEqual(sorted(merged), sizes[:8])
 
     def test_a_compaction_that_loses_against_a_landing_changes_nothing(self) -> None:
         self.land(max_bytes_per_trigger=self.store.end // 10)
