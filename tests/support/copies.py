@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
+from unittest import TestCase
 
 from hatwisted.pipeline.decode.storefolder import LogFile
 from hatwisted.pipeline.jobs.locallog import LocalLog
@@ -78,3 +81,16 @@ def files_of(folder: Path) -> dict[str, bytes]:
     """Content of every file in a folder, by relative path."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+class TwoCopiesCase(TestCase):
+    """A master's store and its slave's, which are the same at first. COUNT: of their records."""
+
+    COUNT: ClassVar[int]
+
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.master, self.slave = self.folder / "master", self.folder / "slave"
+        self.records = write_store(self.master, self.COUNT)
+        self.end = end_of(self.records)
+        copy_store(self.master, self.slave)

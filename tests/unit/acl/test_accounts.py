@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import json
 
-from twisted.trial.unittest import SynchronousTestCase
-
-from hatwisted.acl.accounts import KNOWN_HOSTS, AccessDenied, Accounts
+from hatwisted.acl.accounts import KNOWN_HOSTS, Accounts
 from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.acl.needs import ADMIN_CODES, ANY_ACCOUNT, NEEDS, NOT_A_BROKERS
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import UNIQUE_KEY_QUERY
 from hatwisted.wire.signing import SIGNATURE, SecretKey, signed_bytes
+from tests.unit.acl.accountscase import AccountsCase
 from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER, request
 
-STRANGER = "10.9.9.9"
 HEARTBEAT = {
     "clientID": "c",
     "consumerDataSet": [{"groupName": "groupC", "subscriptionDataSet": [{"topic": "topicC"}]}],
 }
-
-
-class AccountsCase(SynchronousTestCase):
-    def setUp(self) -> None:
-        self.accounts = Accounts({"plain_acl.yml": parse_acl_file(SAMPLE)})
-
-    def refusal(self, command: RemotingCommand, host: str = STRANGER) -> str | None:
-        try:
-            self.accounts.check(command, host)
-        except AccessDenied as error:
-            return str(error)
-        return None
 
 
 class SignatureTests(AccountsCase):

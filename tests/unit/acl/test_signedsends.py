@@ -8,8 +8,6 @@ import json
 import struct
 from typing import ClassVar
 
-from twisted.trial.unittest import SynchronousTestCase
-
 from hatwisted.acl import accounts as module
 from hatwisted.acl.accounts import AccessDenied, Accounts, access_key_of, drop_texts
 from hatwisted.acl.aclfile import parse_acl_file
@@ -25,21 +23,18 @@ from hatwisted.wire.remoting import (
 from hatwisted.wire.requestheader import parse_send_v2
 from hatwisted.wire.signing import ACCESS_KEY, SIGNATURE, signed_bytes
 from tests.support.kerneltwins import twins
+from tests.unit.acl.accountscase import STRANGER, AccountsCase
 from tests.unit.acl.files import ADMIN, SAMPLE, SECRET, USER, request
 
-STRANGER = "10.9.9.9"
 BODY = b"what is sent"
 
 
-class SignedSendsCase(SynchronousTestCase):
+class SignedSendsCase(AccountsCase):
     # As RocketMQ's client of 4.9.7 sends them; l and n are others'.
     FIELDS: ClassVar[dict[str, str]] = {
         "a": "p", "b": "topicB", "c": "TBW102", "d": "4", "e": "1", "f": "0", "g": "1795221957475", "h": "0",
         "i": "TAGS\x01é\x02KEYS\x01\U0001f600", "j": "0", "k": "false", "m": "false",
     }  # fmt: skip
-
-    def setUp(self) -> None:
-        self.accounts = Accounts({"plain_acl.yml": parse_acl_file(SAMPLE)})
 
     def command(self, account: Credentials | None = USER, code: int = 310, **changes: str) -> RemotingCommand:
         """A signed send with other fields; "": without that field."""
@@ -52,13 +47,6 @@ class SignedSendsCase(SynchronousTestCase):
     def received(self, frame: bytes, *, fast: bool = True, take: TakeSends | None = None) -> RemotingCommand:
         (command,) = RemotingReceiver(signed_sends=fast, take_sends=take).receive(frame)
         return command
-
-    def refusal(self, command: RemotingCommand, host: str = STRANGER) -> str | None:
-        try:
-            self.accounts.check(command, host)
-        except AccessDenied as error:
-            return str(error)
-        return None
 
     def both(self, frame: bytes, host: str = STRANGER) -> str | None:
         """What both ways say of a request."""

@@ -57,6 +57,16 @@ def service_columns(service: IndexService, items: list[Item]) -> int:
     return service.append(*columns(items))
 
 
+def small_index(fs: FaultyFileSystem, directory: str, clock: Clock) -> IndexService:
+    """Whose first file is soon full.
+
+    - fs, directory: where its files are
+    - clock: for its pauses
+    """
+    options = IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp)
+    return IndexService(fs, directory, clock, options, InlineWorker())
+
+
 class IndexTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.root = self.mktemp()
@@ -256,13 +266,7 @@ class RollTests(IndexTestCase):
 
     def test_a_worker_that_fails_at_once_is_no_reason_to_try_without_a_pause(self) -> None:
         fs = FaultyFileSystem()
-        service = IndexService(
-            fs,
-            self.directory,
-            self.clock,
-            IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
-            InlineWorker(),
-        )
+        service = small_index(fs, self.directory, self.clock)
         fs.fail("reserve", error=errno.ENOSPC)
         self.assertEqual(service.append_few([(1, 1, 1)]), 0)
         self.failureResultOf(service.when_ready(), StoreFull)
@@ -482,13 +486,7 @@ class LoadTests(IndexTestCase):
         for offer in (service_few, service_columns):
             path.write_bytes(raw)
             full = fs.fail("reserve", error=errno.ENOSPC, path=path.name, times=None)
-            service = IndexService(
-                fs,
-                self.directory,
-                self.clock,
-                IndexOptions(slots=7, items=5, local_time=datetime.fromtimestamp),
-                InlineWorker(),
-            )
+            service = small_index(fs, self.directory, self.clock)
             service.load()
             self.assertRaises(StoreFull, offer, service, [(2, 2, 2)])
             service.repair(0)

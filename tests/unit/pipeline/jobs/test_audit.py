@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -18,20 +17,15 @@ from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.layout import file_name
-from tests.support.copies import FILE_SIZE, copy_store, end_of, flip, patch, write_store
+from tests.support.copies import FILE_SIZE, TwoCopiesCase, copy_store, flip, patch, write_store
 from tests.support.golden import GOLDEN, GOLDEN_END
 from tests.support.logbuilder import save_log
 
 COUNT = 120
 
 
-class AuditCase(TestCase):
-    def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.master, self.slave = self.folder / "master", self.folder / "slave"
-        self.records = write_store(self.master, COUNT)
-        self.end = end_of(self.records)
-        copy_store(self.master, self.slave)
+class AuditCase(TwoCopiesCase):
+    COUNT = COUNT
 
     def audit(self, *stores: Path, **options: Any) -> AuditResult:
         """By default the slave against the master."""

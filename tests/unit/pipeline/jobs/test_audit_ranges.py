@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from itertools import pairwise
@@ -25,7 +24,14 @@ from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import file_name
 from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.storedrecord import Record
-from tests.support.copies import FILE_SIZE, copy_store, end_of, flip, log_bytes, patch, write_store
+from tests.support.copies import (
+    FILE_SIZE,
+    TwoCopiesCase,
+    flip,
+    log_bytes,
+    patch,
+    write_store,
+)
 from tests.support.golden import GOLDEN, GOLDEN_END
 
 COUNT = 60
@@ -33,13 +39,8 @@ PARTS = (300, 1000, FILE_SIZE, 1 << 20)
 """Bytes a part has: less than a record, and more than the log."""
 
 
-class CopiesTestCase(TestCase):
-    def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.master, self.slave = self.folder / "master", self.folder / "slave"
-        self.records = write_store(self.master, COUNT)
-        self.end = end_of(self.records)
-        copy_store(self.master, self.slave)
+class CopiesTestCase(TwoCopiesCase):
+    COUNT = COUNT
 
     def compared(self, size: int = 1 << 20, *, check_crc: bool = True) -> PartFindings:
         """The slave against the master, in parts of `size` bytes."""
