@@ -27,6 +27,7 @@ class AttachTests(CommandsCase):
         self.services = {}
         self.listens = True
         self.patch(copyprogress, "INTERVAL", 0.01)
+        self.patch(copyprogress, "PATIENCE", 6000)
         self.patch(attach, "is_served", lambda store: bool(self.services))
         self.patch(attach, "start", self.start_slave)
         self.patch(attach, "twistd", lambda: "/venv/bin/twistd")
