@@ -32,8 +32,8 @@ from xdist.scheduler import LoadFileScheduling
 from tests.support.soak import times
 
 LAYERS = {"unit": 300, "system": 600, "interop": 600, "pipeline": 600}
-"""Seconds that a test may take which doesn't say so itself: limits for a hang. A busy machine or coverage's tracing
-makes those of the unit layer take many times as long; Spark's first one starts the JVM, and some a cluster."""
+"""Seconds that a test may take which doesn't say so itself: limits for a hang. A busy machine, or the tracing of
+coverage, makes one take many times as long; Spark's first one starts the JVM, and some a cluster."""
 
 FOLDER = Path(__file__).parent
 SESSION, PROGRAMS = "pipeline", "programs"
