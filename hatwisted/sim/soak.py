@@ -32,6 +32,10 @@ PROGRESS = 2.0
 AHEAD = 3
 """Seeds per worker that are handed out at a time."""
 
+SEEDS_PER_WORKER = 1000
+"""Runs after which a worker is a new process: a few leave objects behind that no collector finds, and a run costs
+twice as much after ten thousand others."""
+
 GARBAGE = 150_000
 """Objects that a worker's runs leave behind until they are collected: those of some 16 runs, 3 MiB each. The
 collector is off meanwhile; it takes an eighth of the time otherwise."""
@@ -187,7 +191,9 @@ def soak(jobs: Iterator[Job], workers: int, ends: float) -> Iterator[Report]:
             yield run_job(here)
         return
     context = get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare_worker) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=prepare_worker, max_tasks_per_child=SEEDS_PER_WORKER
+    ) as pool:
         pending: set[Future[Report]] = set()
         while True:
             while len(pending) < AHEAD * workers and time.monotonic() < ends:

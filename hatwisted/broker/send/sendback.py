@@ -9,11 +9,14 @@ The consumer forgets the message once it has the answer. So that comes when the 
 replication mode says, and otherwise with the codes of a send. (RocketMQ answers after the append.) Whatever isn't
 SUCCESS makes the consumer send the copy itself, as an ordinary message to the retry topic; see `send`. So a copy
 that no slave acknowledged in time may be there twice; where it's known that none will, none is stored here.
+
+A master that has lost the end of its log puts other messages where those were that consumers still work on. So the
+message at the offset has to be the one that the consumer names. (RocketMQ takes back what it finds there.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -34,6 +37,7 @@ from hatwisted.wire.layout import (
     PROPERTY_DELAY,
     PROPERTY_ORIGIN_ID,
     PROPERTY_RETRY_TOPIC,
+    PROPERTY_UNIQ_KEY,
     PROPERTY_WAIT,
     SCHEDULE_TOPIC,
 )
@@ -129,7 +133,7 @@ class SendBackProcessor:
         if isinstance(topic, Refusal):
             return response(request, topic.code, topic.remark)
         record = self._store.record_at(header.offset)
-        if record is None:
+        if record is None or not _is_meant(record, request.ext):
             return response(
                 request, ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
             )
@@ -191,6 +195,18 @@ class SendBackProcessor:
         assert not isinstance(message.properties, bytes)
         self._count(group, message.properties[PROPERTY_RETRY_TOPIC])
         return response(request)
+
+
+def _is_meant(record: Record, ext: Mapping[str, str]) -> bool:
+    """Is it the message that a consumer means, as far as it says which? Consumers know a message by its UNIQ_KEY,
+    or by its place, and its topic as it was before it came again, or without its namespace."""
+    properties = record.properties
+    asked, key = ext.get("originMsgId"), properties.get(PROPERTY_UNIQ_KEY)
+    if asked and key:
+        return asked in (key, encode_message_id(record.store_host, record.physical_offset))
+    topic = ext.get("originTopic")
+    names = (record.topic, properties.get(PROPERTY_RETRY_TOPIC, ""))
+    return not topic or any(f"%{name}".endswith(f"%{topic}") for name in names)
 
 
 def refuse_send_back(_connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

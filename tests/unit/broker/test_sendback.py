@@ -121,6 +121,36 @@ class SendBackTests(SendBackCase):
         )
 
     @inlineCallbacks
+    def test_another_message_than_the_consumers_is_not_taken_back(self):  # type: ignore[no-untyped-def]
+        """The master has lost the end of its log since, and put others there."""
+        yield self.send(i="UNIQ_KEY\x01U1")
+        keyed, plain = self.last(), self.store.log.max_offset
+        yield self.send()
+        end = self.store.log.max_offset
+        for offset, said in ((0, {"originMsgId": "U0"}), (plain, {"originTopic": "Other"})):
+            answer = yield self.send_back(offset, **said)
+            self.assertEqual((answer.code, self.store.log.max_offset), (1, end))
+            self.assertIn("look message by offset failed", answer.remark)
+        place = encode_message_id(keyed.store_host, 0)
+        for offset, said in (
+            (0, {"originMsgId": "U1", "originTopic": "T"}),
+            (0, {"originMsgId": place}),
+            (plain, {"originMsgId": "of a client that names messages otherwise", "originTopic": "T"}),
+            (plain, {"originMsgId": "", "originTopic": ""}),
+        ):
+            self.assertEqual((yield self.send_back(offset, **said)).code, 0, said)
+
+    @inlineCallbacks
+    def test_a_consumer_names_the_topic_of_before_a_repetition_and_without_its_namespace(self):  # type: ignore[no-untyped-def]
+        self.tables.topics.ensure("space%T", 4)
+        yield self.send(b="space%T")
+        self.assertEqual((yield self.send_back(originTopic="T")).code, 0)
+        self.assertEqual((yield self.send_back(originTopic="ace%T")).code, 1)
+        copy = self.last()
+        self.assertEqual(copy.properties["RETRY_TOPIC"], "space%T")
+        self.assertEqual((yield self.send_back(copy.physical_offset, originTopic="T")).code, 0)
+
+    @inlineCallbacks
     def test_a_record_that_lies_in_a_body_is_not_taken_back(self):  # type: ignore[no-untyped-def]
         forged = encode_record(make_record("Other", b"forged", physical_offset=BODY_AT))
         yield self.send(forged)
