@@ -18,7 +18,7 @@ from hatwisted.pipeline.delta.deadletters import (
     dead_letter_table,
     settle,
 )
-from hatwisted.pipeline.delta.deltatable import is_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
@@ -76,6 +76,29 @@ def commit_landed(
         beside = dead_letter_table(path)
         commit_files(beside, written.dead, application=application, number=number, held=None)
     return True
+
+
+def commit_next(
+    path: str,
+    written: WrittenFiles,
+    *,
+    application: str,
+    held: Claim,
+    queues: QueueTails | None = None,
+) -> None:
+    """As `commit_landed`, with the number after the last; nothing happens without rows.
+
+    - path: of the table
+    - written: the batch
+    - application: who writes, across restarts
+    - held: the claim
+    - queues: where the files' queues end, for a claim by queue
+    """
+    if not written.files:
+        return
+    last = open_table(path).transaction_version(application)
+    number = 0 if last is None else last + 1
+    commit_landed(path, written, application=application, number=number, held=held, queues=queues)
 
 
 def remove_files(path: str, files: Sequence[str], dead: Sequence[str]) -> None:

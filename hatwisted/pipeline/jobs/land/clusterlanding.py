@@ -14,6 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -26,18 +27,18 @@ from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
     columns_to_read,
-    commit_landed,
+    commit_next,
     compact_landed,
     landed_files,
     remove_files,
 )
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, last_of_queues
+from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
-from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
 from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
-from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.remote.queuepull import PullOptions, QueueRange
 from hatwisted.pipeline.spark.queueoffsets import queue_order
@@ -91,18 +92,12 @@ class ClusterLanding:
         """(what was compacted, whether it was stopped before its end)."""
         reading = self.source.reading()
         self._lossy = reading.lossy
-        done, compacted_at = Compaction(), self.seconds()
-        following = self.how.mode == "continuous"
         self.held = widened(self.path, self.held, () if self._lossy else self._former())
         self._tails = note_queues(self.path, self.held)
-        with ClusterReader(reading.settings) as self._cluster, stop_on_signals(stop.set):
+        with ClusterReader(reading.settings) as self._cluster:
             self._watch = QueueWatch(self._cluster, reading.choice, reading.patience, self._lost)
-            while True:
-                self._land(stop, wait=not following)
-                if not stop.is_set() and (not following or self.seconds() - compacted_at >= COMPACT_EVERY):
-                    done, compacted_at = done + self._compact(), self.seconds()
-                if not following or stop.wait(self.how.every):
-                    return done, stop.is_set()
+            land = partial(self._land, stop, wait=self.how.mode != "continuous")
+            return land_in_rounds(self.how, land, self._compact, stop, self.seconds)
 
     # ---- a round: all that there is now
 
@@ -189,18 +184,10 @@ class ClusterLanding:
 
     def _commit(self) -> None:
         """The batch into the table, and a new batch."""
-        written = self._batch.files.close()
+        written, application = self._batch.files.close(), self.state.application
         if not written.files:
             return
-        last = open_table(self.path).transaction_version(self.state.application)
-        commit_landed(
-            self.path,
-            written,
-            application=self.state.application,
-            number=0 if last is None else last + 1,
-            held=self.held,
-            queues=self._batch.tails,
-        )
+        commit_next(self.path, written, application=application, held=self.held, queues=self._batch.tails)
         self._tails |= self._batch.tails
         self._batch = _Batch(self._files())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hatwisted.pipeline.decode.logreader import read_split
@@ -18,11 +19,11 @@ from hatwisted.pipeline.delta.landedrows import landed_names, landed_schema, wit
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
+from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, LandResult, Progress
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import SPLIT_BYTES, unsupported
 from hatwisted.pipeline.jobs.land.logsplits import log_splits
-from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -129,15 +130,7 @@ class IcebergLanding:
 
     def run(self, stop: threading.Event, seconds: Callable[[], float]) -> tuple[Compaction, bool]:
         """(what was compacted, whether it was stopped before its end)."""
-        done, kept_at = Compaction(), seconds()
-        with stop_on_signals(stop.set):
-            while True:
-                self._land(stop)
-                following = self.how.mode == "continuous"
-                if not stop.is_set() and (not following or seconds() - kept_at >= COMPACT_EVERY):
-                    done, kept_at = done + self._upkeep(), seconds()
-                if not following or stop.wait(self.how.every):
-                    return done, stop.is_set()
+        return land_in_rounds(self.how, partial(self._land, stop), self._upkeep, stop, seconds)
 
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""

@@ -11,27 +11,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.delta.commits import Claim, widened
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
     columns_to_read,
-    commit_landed,
+    commit_next,
     compact_landed,
     landed_files,
     remove_files,
 )
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
-from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
 from hatwisted.pipeline.jobs.land.logsplits import log_splits
-from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
 from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
@@ -79,15 +79,7 @@ class LocalLanding:
 
     def run(self, stop: threading.Event) -> tuple[Compaction, bool]:
         """(what was compacted, whether it was stopped before its end)."""
-        done, compacted_at = Compaction(), self.seconds()
-        with stop_on_signals(stop.set):
-            while True:
-                self._land(stop)
-                following = self.how.mode == "continuous"
-                if not stop.is_set() and (not following or self.seconds() - compacted_at >= COMPACT_EVERY):
-                    done, compacted_at = done + self._compact(), self.seconds()
-                if not following or stop.wait(self.how.every):
-                    return done, stop.is_set()
+        return land_in_rounds(self.how, partial(self._land, stop), self._compact, stop, self.seconds)
 
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""
@@ -127,13 +119,7 @@ class LocalLanding:
         return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
 
     def _commit(self, files: LandedFiles) -> None:
-        written = files.close()
-        if not written.files:
-            return
-        application = self.state.application
-        last = open_table(self.path).transaction_version(application)
-        number = 0 if last is None else last + 1
-        commit_landed(self.path, written, application=application, number=number, held=self.held)
+        commit_next(self.path, files.close(), application=self.state.application, held=self.held)
 
     def _compact(self) -> Compaction:
         return compact_landed(self.path, self.how.compact_below)
