@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -87,6 +87,19 @@ class GrowingStore:
             with path.open("wb") as file:
                 file.truncate(FILE_SIZE)
         return path
+
+
+def growing_twice(store: GrowingStore, stop: threading.Event) -> Callable[[int, int], None]:
+    """A landing's `progress`: ten more messages after each of the first two calls; the third one sets `stop`."""
+    rounds = iter(range(100))
+
+    def progress(done: int, total: int) -> None:
+        if next(rounds) == 2:
+            stop.set()
+        else:
+            store.append(10)
+
+    return progress
 
 
 def main(root: str, records: str, per_second: str) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from pathlib import Path
 from typing import Any
-from unittest import TestCase
 
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
-from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
+from tests.support.scriptedgroup import TOPIC, GroupsCase, ScriptedBroker, record
 
 OTHER = "broker-b"
 
@@ -33,23 +31,12 @@ def created_again(broker: ScriptedBroker, count: int) -> None:
     broker.low, broker.high = 0, count
 
 
-class LandingCase(TestCase):
-    """One topic, of one queue at each group."""
+class LandingCase(GroupsCase):
+    """Their topic, landed."""
 
     def setUp(self) -> None:
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        self.names = self.stack.enter_context(ScriptedNameServer({}))
+        super().setUp()
         self.table = str(Path(self.enterContext(tempfile.TemporaryDirectory()), "table"))
-
-    def group(self, *offsets: int, name: str = BROKER) -> ScriptedBroker:
-        """A group of one master, which the name server knows."""
-        broker = self.stack.enter_context(ScriptedBroker(range(*offsets)))
-        if name == BROKER:
-            self.names.brokers = {0: broker.address}
-        else:
-            self.names.others[name] = {0: broker.address}
-        return broker
 
     def source(self, **options: str) -> Cluster:
         return Cluster(self.names.address, [TOPIC], more={"retries": "0", **options})

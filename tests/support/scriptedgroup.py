@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
+from unittest import TestCase
 
 from hatwisted.logcodec.recordhead import read_head
 from hatwisted.wire import fastjson
@@ -299,3 +300,21 @@ class ScriptedNameServer(ScriptedServer):
         each = {"perm": 6, "readQueueNums": self.queues, "writeQueueNums": self.queues, "topicSysFlag": 0}
         queues = [each | {"brokerName": group["brokerName"]} for group in groups]
         return fastjson.dumps_compact({"brokerDatas": groups, "queueDatas": queues})
+
+
+class GroupsCase(TestCase):
+    """One topic, of one queue at each group."""
+
+    def setUp(self) -> None:
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        self.names = self.stack.enter_context(ScriptedNameServer({}))
+
+    def group(self, *offsets: int, name: str = BROKER) -> ScriptedBroker:
+        """A group of one master, which the name server knows."""
+        broker = self.stack.enter_context(ScriptedBroker(range(*offsets)))
+        if name == BROKER:
+            self.names.brokers = {0: broker.address}
+        else:
+            self.names.others[name] = {0: broker.address}
+        return broker

@@ -3,10 +3,8 @@ brokers and name servers that go away, limits. No JVM."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any, cast
-from unittest import TestCase
 
 import pytest
 
@@ -19,7 +17,7 @@ from hatwisted.pipeline.spark.queuereads import QueuePartition
 from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
 from hatwisted.wire.codes import RequestCode
-from tests.support.scriptedgroup import BROKER, FIRST_TIME, TOPIC, ScriptedBroker, ScriptedNameServer, record
+from tests.support.scriptedgroup import BROKER, FIRST_TIME, TOPIC, GroupsCase, ScriptedBroker, record
 
 OTHER = "broker-b"
 Offsets = dict[str, Any]
@@ -30,22 +28,8 @@ def place(**offsets: int) -> Offsets:
     return {TOPIC: {name.replace("_", "-"): {"0": offset} for name, offset in offsets.items()}}
 
 
-class StreamCase(TestCase):
-    """One topic, of one queue at each group."""
-
-    def setUp(self) -> None:
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        self.names = self.stack.enter_context(ScriptedNameServer({}))
-
-    def group(self, *offsets: int, name: str = BROKER) -> ScriptedBroker:
-        """A group of one master, which the name server knows."""
-        broker = self.stack.enter_context(ScriptedBroker(range(*offsets)))
-        if name == BROKER:
-            self.names.brokers = {0: broker.address}
-        else:
-            self.names.others[name] = {0: broker.address}
-        return broker
+class StreamCase(GroupsCase):
+    """Their topic as a stream."""
 
     def stream(self, **options: str) -> QueueStreamReader:
         given = {"namesrvAddr": self.names.address, "topics": TOPIC, "retries": "0", **options}

@@ -25,7 +25,7 @@ from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from tests.support.golden import GOLDEN
-from tests.support.growing import GrowingStore
+from tests.support.growing import GrowingStore, growing_twice
 from tests.support.icebergcatalog import iceberg_catalog
 
 NAME = "iceberg:lake.rocketmq.messages"
@@ -107,14 +107,8 @@ class LandTests(IcebergCase):
 
     def test_it_follows_until_it_is_stopped(self) -> None:
         self.store.append(50)
-        stop, rounds = threading.Event(), iter(range(100))
-
-        def progress(done: int, total: int) -> None:
-            if next(rounds) == 2:
-                stop.set()
-            else:
-                self.store.append(10)
-
+        stop = threading.Event()
+        progress = growing_twice(self.store, stop)
         found = self.land(mode="continuous", every=0.01, stop=stop, progress=progress)
         self.assertEqual((found.rows, found.stopped), (70, True))
 

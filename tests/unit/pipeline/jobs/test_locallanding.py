@@ -25,7 +25,7 @@ from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.support.golden import GOLDEN
-from tests.support.growing import GrowingStore
+from tests.support.growing import GrowingStore, growing_twice
 
 
 class LakeCase(TestCase):
@@ -134,14 +134,7 @@ class LocalTests(LakeCase):
     def test_it_follows_until_it_is_stopped(self) -> None:
         self.store.append(50)
         stop = threading.Event()
-        rounds = iter(range(100))
-
-        def progress(done: int, total: int) -> None:
-            if next(rounds) == 2:
-                stop.set()
-            else:
-                self.store.append(10)
-
+        progress = growing_twice(self.store, stop)
         found = self.land(mode="continuous", every=0.01, stop=stop, progress=progress)
         self.assertTrue(found.stopped)
         self.assertEqual(found.rows, 70)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -20,6 +19,7 @@ from google.protobuf import (
 
 from hatwisted.pipeline.schemas.protovalues import ProtobufDecoder
 from hatwisted.pipeline.schemas.values import BadSchema, Misfit
+from tests.unit.pipeline.schemas.randombodies import misfits
 
 Field = descriptor_pb2.FieldDescriptorProto
 
@@ -151,13 +151,7 @@ class ValueTests(TestCase):
             self.assertEqual(found.exception.reason, reason)
 
     def test_any_bytes_fit_or_don_t(self) -> None:
-        made, chance, misfits = decoder(order()), random.Random(5), 0
-        for _ in range(3000):
-            try:
-                made.decode(chance.randbytes(chance.randrange(24)))
-            except Misfit:
-                misfits += 1
-        self.assertGreater(misfits, 1000)
+        self.assertGreater(misfits(decoder(order()).decode), 1000)
 
 
 class RefusalTests(TestCase):
