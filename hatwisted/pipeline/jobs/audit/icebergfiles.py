@@ -16,6 +16,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import PrimitiveType
 
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.jobs.audit.tablefiles import (
@@ -108,6 +109,7 @@ def _said(file: DataFile, schema: Schema) -> dict[str, Any]:
     for column in CHECKED:
         if column in schema.column_names:
             item = schema.find_field(column)
+            assert isinstance(item.field_type, PrimitiveType)
             for kind, bound in (("min", file.lower_bounds), ("max", file.upper_bounds)):
                 value = (bound or {}).get(item.field_id)
                 if value is not None:

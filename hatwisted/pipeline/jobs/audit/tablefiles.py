@@ -24,7 +24,7 @@ from hatwisted.pipeline.errors import WrongSchema
 
 REQUIRED: Final = ("physical_offset", "size")
 """Columns without which rows can't be compared with records."""
-CHECKED: Final = ("physical_offset", "queue_offset", "queue_id", "broker")
+CHECKED: Final[tuple[str, ...]] = ("physical_offset", "queue_offset", "queue_id", "broker")
 """Columns whose bounds readers leave files out by."""
 NOT_SAID: Final = (None, None)
 """Bounds of a column that has none."""
@@ -119,15 +119,12 @@ def _delta_file(root: str, action: Mapping[str, Any]) -> TableFile:
     footer = _footer(root, path)
     held = {name: bounds(footer, name) for name in CHECKED}
     flaw = flaw_of(footer.num_rows, action, held, "Delta's log")
-    edges = (
-        (*held["physical_offset"], *held["broker"])
-        if flaw is not None
-        else tuple(action.get(name) for name in _BOUNDS)
-    )
+    first, last, low, high = (action.get(name) for name in _BOUNDS)
+    if flaw is not None:
+        (first, last), (low, high) = held["physical_offset"], held["broker"]
     columns = landed_columns(path, {*footer.schema.to_arrow_schema().names, *partition})
-    return TableFile(
-        f"{root}/{path}", ParquetRows(root, path, tuple(partition.items())), *edges, columns, flaw
-    )
+    rows = ParquetRows(root, path, tuple(partition.items()))
+    return TableFile(f"{root}/{path}", rows, first, last, low, high, columns, flaw)
 
 
 def parquet_files(root: str) -> Iterator[TableFile]:
