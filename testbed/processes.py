@@ -32,9 +32,9 @@ from testbed.remotingclient import RemotingClient, RemotingFailure
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 READY_SECONDS = (
-    60.0  # a JVM on a busy two-core machine needs up to 20 s; recovery of a big store is the caller's
+    120.0  # a JVM on a busy two-core machine needs up to 20 s; recovery of a big store is the caller's
 )
-STOP_SECONDS = 30.0  # RocketMQ's own shutdown takes 3-10 s
+STOP_SECONDS = 120.0  # RocketMQ's own shutdown takes 3-10 s of an idle machine
 POLL_SECONDS = 0.1
 LOG_TAIL = 4000  # bytes of output quoted in an error
 

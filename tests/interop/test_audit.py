@@ -24,7 +24,7 @@ def test_B171_a_rocketmq_master_is_named_and_nothing_is_compared(tmp_path: Path)
             [*dies_with_us(), sys.executable, "-m", "hatwisted", "audit", master, slave],
             capture_output=True,
             env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            timeout=90,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 2

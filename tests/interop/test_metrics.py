@@ -24,7 +24,7 @@ def test_a_slaves_own_lag_behind_a_rocketmq_master(tmp_path: Path) -> None:
     )
 
     def figures() -> Figures:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             return Figures(answer.read().decode())
 
     with group:

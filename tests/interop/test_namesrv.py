@@ -21,7 +21,7 @@ from tests.support.javaclient import JavaClient
 
 VERSIONS = ("4.9.7", "5.3.3")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
-SOON = 30.0  # what a name server is told, or sees, at once; without that it takes 120
+SOON = 60.0  # what a name server is told, or sees, at once; without that it takes 120
 REGISTERED = 60.0  # a slave's next registration, with registerNameServerPeriod at its least
 GROUP = {"consumerGroup": "g", "topic": "Routed", "queueId": "0"}
 

@@ -7,7 +7,6 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.interop.conftest import needs
 from tests.support import javaclient
 from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.javaclient import JavaClient
+from tests.support.patientprogram import PATIENT
 
 TOPIC = "Orders"
 SECONDS = 60.0
@@ -78,14 +78,14 @@ class TlsGroup:
     def cli(self, *words: str, trust: str = "authority", given: str = "") -> subprocess.CompletedProcess[str]:
         properties = self.folder / "client.properties"
         properties.write_text(f"tls.client.trustCertPath={self.folder / f'{trust}.pem'}\n")
-        command = [sys.executable, "-m", "hatwisted", *words, "-n", self.names, "--tls"]
+        command = [*PATIENT, *words, "-n", self.names, "--tls"]
         environment = {
             **os.environ,
             "HATWISTED_TLS_PROPERTIES": str(properties),
             "PYTHONPATH": str(REPOSITORY),
         }
         return subprocess.run(
-            command, env=environment, input=given, capture_output=True, text=True, timeout=SECONDS
+            command, env=environment, input=given, capture_output=True, text=True, timeout=120
         )
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -344,11 +343,15 @@ def slave_knows(group: BrokerGroup, topic: str) -> bool:
     return ResponseCode.TOPIC_NOT_EXIST not in codes
 
 
-def test_a_master_that_dies_is_survived_by_the_slave_for_reading(group: BrokerGroup, tmp_path: Path) -> None:
-    async def story(cluster: Cluster) -> None:
+def test_a_master_that_dies_is_survived_by_the_slave_for_reading(
+    group: BrokerGroup, tell: Callable[[Story], None]
+) -> None:
+    async def prepared(cluster: Cluster) -> None:
         await send(cluster, "Survives", *[b"%d" % n for n in range(50)])
         async with reading(cluster, "Survives", auto_commit=False):
             pass  # the group's topic of retries is made by its first consumer
+
+    async def story(cluster: Cluster) -> None:
         await asyncio.to_thread(wait_until, lambda: slave_knows(group, "Survives"), 60, "the slave has it")
         async with reading(cluster, "Survives", prefetch_messages=1) as consumer:
             found = [each.body for each in await take(consumer, 5)]
@@ -360,4 +363,5 @@ def test_a_master_that_dies_is_survived_by_the_slave_for_reading(group: BrokerGr
         async with asyncio.timeout(SECONDS), Cluster(f"127.0.0.1:{group.namesrv_port}") as cluster:
             await story(cluster)
 
+    tell(prepared)  # a send that is repeated would be stored twice
     asyncio.run(whole())

@@ -43,7 +43,7 @@ def begin(group: BrokerGroup, *words: str) -> subprocess.Popen[bytes]:
 
 def run(group: BrokerGroup, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     process = begin(group, *words)
-    out, err = process.communicate(given, timeout=90)
+    out, err = process.communicate(given, timeout=120)
     assert b"Traceback" not in err, err.decode()
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
@@ -64,7 +64,7 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(group: BrokerGroup
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 1
+    assert process.wait(120) == 1
     assert process.stderr.read() == b""
     process.stderr.close()
 
@@ -75,7 +75,7 @@ def test_interrupted_a_consumer_commits_and_ends_in_order(group: BrokerGroup) ->
     assert process.stdout is not None
     seen = [process.stdout.readline() for _ in range(3)]
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, err, sorted(seen)) == (0, b"", [b"1\n", b"2\n", b"3\n"])
     rest = run(group, "consume", "Int", "-g", "int", "--idle", "0.5")
     assert (rest.returncode, rest.stdout) == (0, b"")
@@ -90,7 +90,7 @@ def test_a_producer_waiting_for_a_terminal_can_be_interrupted(group: BrokerGroup
     run(group, "consume", "Wait", "--from", "first", "-c", "2")
     process.send_signal(signal.SIGINT)
     # Its input stays open all the while: as a terminal's.
-    assert process.wait(60) == 130
+    assert process.wait(120) == 130
     process.stdin.close()
     assert process.stderr is not None and process.stdout is not None
     assert b"1 stored" in process.stderr.read()
@@ -102,7 +102,7 @@ def test_a_second_interrupt_ends_at_once(group: BrokerGroup) -> None:
     group.master.suspend()
     try:
         process = begin(group, "topic", "show", "TBW102")
-        wait_until(lambda: is_connected_to(group.master_port), 60, "it asks the master")
+        wait_until(lambda: is_connected(process.pid, group.master_port), 60, "it asks the master")
         # Two that come while it doesn't run are one to it: so one after the other, until it has ended.
         begun, sent = time.monotonic(), 0
         while process.poll() is None and time.monotonic() - begun < 60:
@@ -110,7 +110,7 @@ def test_a_second_interrupt_ends_at_once(group: BrokerGroup) -> None:
             sent += 1
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
         # On its way out Python has given its signals back: one more ends it there.
         assert process.returncode in (130, -signal.SIGINT) and err == b""
         assert sent > 1, "the first one asks it to end in order, and the master is silent"
@@ -118,10 +118,15 @@ def test_a_second_interrupt_ends_at_once(group: BrokerGroup) -> None:
         group.master.resume()
 
 
-def is_connected_to(port: int) -> bool:
-    """Has anybody on this machine a connection to that port?"""
+def is_connected(pid: int, port: int) -> bool:
+    """Has this process a connection to that port?"""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return any(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+    made = {f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"}
+    opened = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            opened.add(os.readlink(link))
+    return bool(made & opened)
 
 
 def test_commands_topics_and_groups_are_completed(group: BrokerGroup) -> None:
@@ -143,9 +148,7 @@ def test_commands_topics_and_groups_are_completed(group: BrokerGroup) -> None:
 
 def test_completion_without_a_cluster_is_silent(tmp_path: Path) -> None:
     with BrokerGroup(tmp_path) as nobody:
-        begun = time.monotonic()
         assert completed(nobody, ("consume", "Com")) == ""
-        assert time.monotonic() - begun < 20
 
 
 def completed(group: BrokerGroup, typed: tuple[str, ...]) -> str:
@@ -155,7 +158,7 @@ def completed(group: BrokerGroup, typed: tuple[str, ...]) -> str:
         "COMP_WORDS": " ".join(("hatwisted", *typed)),
         "COMP_CWORD": str(len(typed)),
     }
-    done = subprocess.run(PATIENT, env=environment(group) | words, capture_output=True, timeout=60)
+    done = subprocess.run(PATIENT, env=environment(group) | words, capture_output=True, timeout=120)
     assert done.stderr == b""
     return done.stdout.decode().strip()
 

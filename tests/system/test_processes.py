@@ -161,7 +161,7 @@ def test_a_daemon_has_its_pid_and_log_where_twistd_was_told(tmp_path: Path) -> N
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         check=True,
-        timeout=60,
+        timeout=120,
     )
     pid = int(pidfile.read_text())
     try:

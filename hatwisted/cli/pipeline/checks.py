@@ -7,7 +7,7 @@ with a scheme is left to them, as fsspec has to reach it first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import abspath
+from os.path import abspath, isdir
 from typing import Final
 
 LOCAL: Final = "://"
@@ -24,6 +24,18 @@ def check_stores(stores: Sequence[str], columns: Sequence[str] | None = None) ->
             LogStore.open(path)
     if columns is not None:
         check_columns(columns)
+
+
+def check_tables(tables: Sequence[str]) -> None:
+    """There are such tables. Raises PipelineError."""
+    from hatwisted.pipeline.errors import NotAStore
+    from hatwisted.pipeline.iceberg.catalogs import IcebergName, is_iceberg
+
+    for table in tables:
+        if is_iceberg(table):
+            IcebergName.parse(table).load()
+        elif LOCAL not in table and not isdir(table):
+            raise NotAStore(f"{table}: no such folder")
 
 
 def check_report(stores: Sequence[str], slaves: Sequence[str]) -> None:

@@ -131,8 +131,7 @@ pipeline.add_command(dead_letters)
     "--table",
     "tables",
     multiple=True,
-    type=FOLDER,
-    help="A table into which the broker's log was landed; may be repeated.",
+    help="A table into which the broker's log was landed, named as for land; may be repeated.",
 )
 @click.option("--table-broker", help="Broker whose rows to compare, if the tables have several brokers'.")
 @click.option("--allow-lag", is_flag=True, help="Don't count a copy that ends earlier as different.")
@@ -160,6 +159,7 @@ def audit(
     if len(stores) + len(tables) < 2:
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
     checks.check_stores(stores)
+    checks.check_tables(tables)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),

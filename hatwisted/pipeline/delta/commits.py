@@ -166,7 +166,7 @@ def note_queues(path: str, held: Claim) -> QueueTails:
         table = open_table(path)
         held.check(table, path)
         brokers = held.writer.brokers
-        queues = landed_queues(table, brokers)
+        queues = landed_queues(path, table, brokers)
         if not noted_queues(table, brokers)[1]:
             return queues
         note = queue_note((queues, frozenset()), {}) | {"brokers": list(brokers)}

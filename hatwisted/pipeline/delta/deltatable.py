@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -30,6 +31,16 @@ def open_table(path: str) -> DeltaTable:
         return DeltaTable(path)
     except (DeltaError, OSError) as error:
         raise WrongTable(f"{path}: can't be read as a Delta table: {one_line(error)}") from error
+
+
+def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
+    """The rows of a version as Arrow reads them, through Arrow's own file systems. delta-rs would give it one in
+    Python, and a process that ends while Arrow's threads still hold its files is aborted by the interpreter.
+
+    - version: as `open_table` found it
+    - path: of the table
+    """
+    return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
 
 
 def is_table(path: str) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from deltalake import DeltaTable
 
+from hatwisted.pipeline.delta.deltatable import table_rows
 from hatwisted.wire.messagequeue import MessageQueue
 
 NOTE: Final = "hatwisted"
@@ -76,10 +77,15 @@ def later(ones: QueueTails, others: QueueTails) -> QueueTails:
     return found
 
 
-def landed_queues(table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
-    """The tail of each queue of these brokers that has rows in this version of a table."""
+def landed_queues(path: str, table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
+    """The tail of each queue of these brokers that has rows in a version of a table.
+
+    - path: of the table
+    - table: its version
+    - brokers: their names
+    """
     found, unknown = noted_queues(table, brokers)
-    return _rows_tails(table, unknown) | found if unknown else found
+    return _rows_tails(table_rows(table, path), unknown) | found if unknown else found
 
 
 def noted_queues(table: DeltaTable, brokers: Iterable[str]) -> tuple[QueueTails, frozenset[str]]:
@@ -152,11 +158,11 @@ def _queues_in(note: Mapping[str, Any]) -> QueueTails | None:
         return None
 
 
-def _rows_tails(table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
+def _rows_tails(rows: pads.Dataset, brokers: Iterable[str]) -> QueueTails:
     """Of each queue the record that lies last in its broker's log; reads six columns of these brokers' files."""
     best: QueueTails = {}
     names = pa.array(sorted(brokers), pa.string())
-    batches = table.to_pyarrow_dataset().to_batches(
+    batches = rows.to_batches(
         columns=[*_QUEUE, *_PLACE], filter=pads.field("broker").cast(pa.string()).isin(names)
     )
     for batch in batches:

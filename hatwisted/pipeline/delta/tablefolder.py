@@ -81,6 +81,12 @@ class TableFolder:
         with suppress(FileNotFoundError):
             files.delete_file(inner)
 
+    @property
+    def files(self) -> Any:
+        """pyarrow's file system whose root it is."""
+        files, inner = self._place("")
+        return fs.SubTreeFileSystem(inner, files)
+
     def data_files(self) -> Iterator[str]:
         """The paths of what is in the partitions' folders, hidden or not."""
         for top in self._list(""):

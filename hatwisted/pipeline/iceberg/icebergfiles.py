@@ -57,12 +57,13 @@ class IcebergFiles:
             self._flush()
 
     def close(self) -> list[DataFile]:
-        """Every file, whole."""
+        """Every file, whole; they are the caller's from now on."""
         self._flush()
-        return self._finished
+        finished, self._finished = self._finished, []
+        return finished
 
     def drop(self) -> None:
-        """Remove what was written: no snapshot mentions it."""
+        """Remove what was written and isn't the caller's: no snapshot mentions it."""
         self._waiting.clear()
         for file in self._finished:
             self._table.io.delete(file.file_path)

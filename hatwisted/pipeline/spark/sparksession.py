@@ -8,9 +8,10 @@ is set.
 from __future__ import annotations
 
 import os
+import socketserver
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -56,13 +57,29 @@ def spark_session(master: str = "local[2]", app: str = "hatwisted", **conf: str)
         _prepare(os.environ, master)
         builder = builder.master(master)
         builder = _configured(builder, STATIC | (LOCAL if master.startswith("local") else {}))
-    return _configured(builder, RUNTIME | conf).getOrCreate()
+    session = _configured(builder, RUNTIME | conf).getOrCreate()
+    let_jvm_end(getattr(session.sparkContext, "_accumulatorServer", None))
+    return session
 
 
 def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession.Builder:
     for name, value in conf.items():
         builder = builder.config(name, value)
     return builder
+
+
+def let_jvm_end(server: socketserver.BaseServer | None) -> None:
+    """The JVM's end closes its connection to PySpark's server of accumulators. Where it ends before this process
+    does, that isn't worth a traceback on standard error."""
+    if server is None or "handle_error" in vars(server):
+        return
+    told = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            told(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def _submitted(environ: Mapping[str, str]) -> bool:

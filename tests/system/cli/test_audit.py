@@ -36,7 +36,7 @@ def audit(group: BrokerGroup, *words: str) -> tuple[int, dict[str, Any]]:
     addresses = (f"127.0.0.1:{port}" for port in (group.master_port, group.slave_port))
     argv = [*dies_with_us(), sys.executable, "-m", "hatwisted", "audit", *addresses, "--json", *words]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(argv, capture_output=True, env=environment, timeout=90, check=False)
+    done = subprocess.run(argv, capture_output=True, env=environment, timeout=120, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode, json.loads(done.stdout)
 

@@ -41,7 +41,7 @@ def offered(shell: str, *typed: str) -> set[str]:
     words = [program, "-c", SCRIPTS[shell], *(() if shell == "fish" else (shell,)), "hatwisted", *typed]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     nobody = {"NAMESRV_ADDR": "127.0.0.1:1", "PATH": path, "HOME": os.environ.get("HOME", "/")}
-    done = subprocess.run(words, env={**os.environ, **nobody}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, env={**os.environ, **nobody}, capture_output=True, text=True, timeout=120)
     assert done.stderr == "", done.stderr
     # zsh has the help after a colon, fish after a tab.
     return {line.split("\t")[0].split(":")[0].strip() for line in done.stdout.splitlines() if line.strip()}

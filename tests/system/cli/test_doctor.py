@@ -29,7 +29,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
 def doctor(*words: str, code: int = 0) -> Told:
     """(weight, what) by the name of each check; the last of several."""
     command = [sys.executable, "-m", "hatwisted", "doctor", "--json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (code, ""), done
     return {each["name"]: (each["weight"], each["what"]) for each in json.loads(done.stdout)}
 
@@ -81,5 +81,5 @@ def test_a_file_that_is_wrong_ends_there(tmp_path: Path) -> None:
 
 def test_people_get_lines(group: BrokerGroup, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatwisted", "doctor", "--conf", slave_conf(group, tmp_path)]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
     assert any(line.startswith("ok master") for line in shown.splitlines()), shown

@@ -39,7 +39,7 @@ class ProcessTests(SynchronousTestCase):
             "except SystemExit: pass\n"
             "assert not {'pyspark', 'pyarrow', 'matplotlib', 'hatwisted.pipeline'} & set(sys.modules)\n"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for name in PIPELINE_JOBS:
             self.assertIn(f"  {name} ", done.stdout)
@@ -67,7 +67,7 @@ class ProcessTests(SynchronousTestCase):
                 "COMP_CWORD": str(words.count(" ")),
             }
             done = subprocess.run(
-                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=50
+                [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120
             )
             self.assertIn(wanted, done.stdout)
 
@@ -90,7 +90,7 @@ class SparkLogTests(SynchronousTestCase):
             "with log.taken(): subprocess.run(['sh', '-c', 'echo noise >&2'])\n"
             "print('ours', file=sys.stderr)\nprint(log._path)\n" + ending
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.stderr, "ours\n")
         return Path(done.stdout.split()[0])
 

@@ -91,7 +91,7 @@ def test_one_that_ends_takes_the_others_along(tmp_path: Path) -> None:
         os.kill(int(children[1]), signal.SIGKILL)
         assert group.process.wait(END_SECONDS) == 1
         assert "master has ended with -9; ending the others" in group.text()
-        assert not any(Path("/proc", each).exists() for each in children)
+        wait_until(lambda: not any(Path("/proc", each).exists() for each in children), END_SECONDS, "all end")
 
 
 def test_none_outlives_a_command_that_is_killed(tmp_path: Path) -> None:

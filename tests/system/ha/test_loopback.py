@@ -35,7 +35,7 @@ from tests.support.memorylog import MemoryLog
 from tests.support.pattern import pattern
 
 reactor: Any = _reactor
-LIMIT = 40.0
+LIMIT = 100.0
 """Seconds that anything here may take before the test fails."""
 
 

@@ -34,7 +34,7 @@ pytestmark = [
 
 def read(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -97,7 +97,7 @@ def prometheus(folder: Path, targets: list[int]) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(SECONDS)
 
 
 def asked(port: int, path: str) -> Any:

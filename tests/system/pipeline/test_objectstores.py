@@ -25,9 +25,12 @@ from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land.deadletterjob import dead_letters
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
+from hatwisted.pipeline.jobs.rangecompare import Kind
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.growing import GrowingStore
 from tests.support.moments import wait_for_another
@@ -89,6 +92,25 @@ def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_
     files, path = fs.FileSystem.from_uri(address)
     beside = [item.base_name for item in files.get_file_info(fs.FileSelector(path))]
     assert [name for name in beside if not name.startswith("topic=")] == ["_delta_log"]
+
+
+def test_a_table_there_is_audited_and_so_are_plain_files(store: GrowingStore, address: str) -> None:
+    store.append(200)
+    landed(store, address)
+    files, path = fs.FileSystem.from_uri(address)
+    copy = f"{address}-copy"
+    for item in files.get_file_info(fs.FileSelector(path, recursive=True)):
+        if item.base_name.endswith(".parquet"):
+            files.copy_file(item.path, item.path.replace(path, f"{path}-copy", 1))
+    stores = [str(store.root)]
+    assert audit(InlineTasks(), stores, [address, copy]).identical
+    DeltaTable(address).delete(f"physical_offset = {store.offsets[70]}")
+    found = audit(InlineTasks(), stores, [address, copy])
+    assert [(each.kind, each.copy, each.begin) for each in found.differences] == [
+        (Kind.MISSING, address, store.offsets[70])
+    ]
+    with pytest.raises(PipelineError, match="a table without rows"):
+        audit(InlineTasks(), stores, ["s3://lake/nothing-there"])
 
 
 def test_dead_letters_are_beside_a_table_there_too(store: GrowingStore, address: str, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ print("synced")
 
 def test_folders_are_synced_when_there_is_no_descriptor_left(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL_TABLE, str(tmp_path)], capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", FULL_TABLE, str(tmp_path)], capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "synced\n", done.stderr
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, open_table, prepare_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.delta.tablefolder import table_path
@@ -87,7 +87,7 @@ def _land(path: str, schema: TopicSchema) -> int:
     chosen = pc.field("topic") == schema.topic
     landed, column = 0, '"' + schema.column.replace('"', '""') + '"'
     # The version that is read here stays as it is, whatever is taken out of the table meanwhile.
-    found = open_table(beside).to_pyarrow_dataset()
+    found = table_rows(open_table(beside), beside)
     for batch in found.to_batches(
         columns=["topic", *PLACE, "body", "reason"], filter=chosen, batch_size=BATCH_ROWS
     ):
@@ -150,7 +150,7 @@ def _left(beside: str) -> tuple[dict[str, dict[str, int]], tuple[DeadLetter, ...
     counts: dict[str, Counter[str]] = {}
     letters: list[DeadLetter] = []
     names = [*DeadLetter.__dataclass_fields__]
-    for batch in open_table(beside).to_pyarrow_dataset().to_batches(columns=names, batch_size=BATCH_ROWS):
+    for batch in table_rows(open_table(beside), beside).to_batches(columns=names, batch_size=BATCH_ROWS):
         for row in batch.to_pylist():
             of_topic = counts.setdefault(row["topic"], Counter())
             of_topic[row["reason"]] += 1

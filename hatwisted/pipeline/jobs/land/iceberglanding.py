@@ -1,31 +1,29 @@
-"""Landing into an Iceberg table: by the engine `local`, without Spark and Java.
+"""An Iceberg table as the engine `local` lands into it.
 
 As into a Delta table, but for what remembers: nothing is kept beside the table, whose snapshots say where each
-broker's rows end (iceberg/snapshots.py). Records are committed in the order of the log, so what the table has is
-always a log's beginning without a gap.
+broker's rows end (iceberg/snapshots.py).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from hatwisted.pipeline.decode.logreader import read_split
+import pyarrow as pa
+
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.landedrows import landed_names, landed_schema, with_store_date
+from hatwisted.pipeline.delta.landedrows import landed_names, landed_schema
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult, Progress
-from hatwisted.pipeline.jobs.land.locallanding import SPLIT_BYTES, unsupported
-from hatwisted.pipeline.jobs.land.logsplits import log_splits
+from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
     from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
@@ -77,8 +75,8 @@ def land_iceberg(
 
     source.check(landed_tails(opened, table, brokers))
     held = claim(opened, table, brokers)
-    run = IcebergLanding(opened, table, source, held, how, progress)
-    compaction, stopped = run.run(stop, seconds)
+    run = IcebergLanding(opened, table, source, held, how)
+    compaction, stopped = LocalLanding(run, source, how, progress, seconds).run(stop)
     done = run.done
     return LandResult(
         table=table,
@@ -107,17 +105,31 @@ class _Done:
     log_bytes: int = 0
     snapshots: list[int] = field(default_factory=list)
 
+    def add(self, batch: IcebergFiles, files: Sequence[DataFile], table: Table) -> None:
+        """A batch that the table now has.
+
+        - batch: which
+        - files: its files
+        - table: with it
+        """
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        self.rows += batch.rows
+        self.files += len(files)
+        self.bytes += sum(file.file_size_in_bytes for file in files)
+        self.log_bytes += batch.log_bytes
+        self.snapshots.append(snapshot.snapshot_id)
+
 
 @dataclass
 class IcebergLanding:
-    """One run.
+    """See LandedTable.
 
     - table: prepared
     - name: of the table
     - source: the stores
     - held: the claim of their brokers
     - how: options
-    - progress: called with (bytes done, bytes in all)
     """
 
     table: Table
@@ -125,77 +137,71 @@ class IcebergLanding:
     source: Stores
     held: IcebergClaim
     how: LandOptions
-    progress: Progress
     done: _Done = field(default_factory=_Done)
+    ends: dict[str, Tail] = field(default_factory=dict)
+    """Where each broker's rows end, as this run knows it."""
 
-    def run(self, stop: threading.Event, seconds: Callable[[], float]) -> tuple[Compaction, bool]:
-        """(what was compacted, whether it was stopped before its end)."""
-        return land_in_rounds(self.how, partial(self._land, stop), self._upkeep, stop, seconds)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See LandedTable."""
+        return landed_names(self.how.columns)
 
-    def _land(self, stop: threading.Event) -> None:
-        """All that there is now, or what there's time for before the stop."""
-        from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
-
-        tails = self._tails()
-        total, done, waiting = self.source.backlog(tails), 0, 0
-        begins = {broker: tail.end for broker, tail in tails.items()}
-        files = IcebergFiles(self.table, self.name)
-        try:
-            for split in log_splits(self.source, begins, min(SPLIT_BYTES, self.how.max_bytes_per_trigger)):
-                for batch in read_split(split, landed_names(self.how.columns)):
-                    files.write(with_store_date(batch))
-                size = split.end - split.begin
-                done, waiting = done + size, waiting + size
-                self.progress(min(done, total), total)
-                if waiting >= self.how.max_bytes_per_trigger:
-                    full, files, waiting = files, IcebergFiles(self.table, self.name), 0
-                    self._commit(full, tails)
-                if stop.is_set():
-                    break
-            whole, files = files, IcebergFiles(self.table, self.name)
-            self._commit(whole, tails)
-        except BaseException:
-            # Those of a commit under way stay: who knows what became of it.
-            files.drop()
-            raise
-
-    def _tails(self) -> dict[str, Tail]:
-        """Where the table ends. A store that has just appeared is claimed first. At every look each one has to be
-        the log of which the table has rows: another one may have taken its folder."""
+    def tails(self) -> dict[str, Tail]:
+        """See LandedTable."""
         from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 
         brokers = {*self.held.brokers, *self.source.writer().brokers}
         if brokers > {*self.held.brokers}:
             self.held.check(self.table, self.name)
             self.held = claim(self.table, self.name, brokers)
-        tails = landed_tails(self.table, self.name, self.held.brokers)
-        self.source.check(tails)
-        return tails
+        self.ends = landed_tails(self.table, self.name, self.held.brokers)
+        return dict(self.ends)
 
-    def _commit(self, files: IcebergFiles, tails: dict[str, Tail]) -> None:
-        """tails: before; changed to those after."""
-        from hatwisted.pipeline.iceberg.snapshots import append
+    def batch(self) -> IcebergBatch:
+        """See LandedTable."""
+        from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
 
-        finished = files.close()
-        if not finished:
-            return
-        size = sum(file.file_size_in_bytes for file in finished)
-        note: Mapping[str, int] = {"rows": files.rows, "log_bytes": files.log_bytes}
-        moved = {broker: (tails.get(broker), tail) for broker, tail in files.tails.items()}
-        append(self.table, self.name, finished, held=self.held, moved=moved, note=note)
-        tails.update(files.tails)
-        self.done.rows += files.rows
-        self.done.files += len(finished)
-        self.done.bytes += size
-        self.done.log_bytes += files.log_bytes
-        snapshot = self.table.current_snapshot()
-        assert snapshot is not None
-        self.done.snapshots.append(snapshot.snapshot_id)
+        return IcebergBatch(self, IcebergFiles(self.table, self.name))
 
-    def _upkeep(self) -> Compaction:
+    def upkeep(self) -> Compaction:
+        """Merge small files, and forget old snapshots."""
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 
         below = self.how.compact_below
         done = Compaction() if below is None else compact(self.table, self.name, below)
         expire(self.table, self.name)
         return done
+
+
+@dataclass
+class IcebergBatch:
+    """See Batch.
+
+    - landing: which
+    - files: new ones
+    """
+
+    landing: IcebergLanding
+    files: IcebergFiles
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """See Batch."""
+        self.files.write(rows)
+
+    def commit(self) -> None:
+        """See Batch."""
+        from hatwisted.pipeline.iceberg.snapshots import append
+
+        run, files = self.landing, self.files
+        finished = files.close()
+        if not finished:
+            return
+        note: Mapping[str, int] = {"rows": files.rows, "log_bytes": files.log_bytes}
+        moved = {broker: (run.ends.get(broker), tail) for broker, tail in files.tails.items()}
+        append(run.table, run.name, finished, held=run.held, moved=moved, note=note)
+        run.ends |= files.tails
+        run.done.add(files, finished, run.table)
+
+    def drop(self) -> None:
+        """See Batch: those of a commit under way stay, since who knows what became of it."""
+        self.files.drop()

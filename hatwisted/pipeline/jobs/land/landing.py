@@ -40,6 +40,7 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
+from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding
 from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
@@ -110,12 +111,13 @@ def land(
             removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), _damages(source)
         if engine == "local":
-            local = (
-                ClusterLanding(path, source, state, held, options, report, seconds)
-                if isinstance(source, Cluster)
-                else LocalLanding(path, cast(Stores, source), state, held, options, report, seconds)
-            )
-            compaction, stopped = local.run(stop)
+            if isinstance(source, Cluster):
+                cluster = ClusterLanding(path, source, state, held, options, report, seconds)
+                compaction, stopped = cluster.run(stop)
+            else:
+                stores = cast(Stores, source)
+                into = DeltaLanding(path, stores, state, held, options)
+                compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         else:
             run = _SparkRun(path, source, held, options, report, seconds)
             state, compaction, stopped = run.run(state, spark or _session(), stop)

@@ -244,7 +244,7 @@ def _queues(cluster: ClusterReader, reading: Reading) -> Queues:
 
 
 def _landed(table: str, queues: Queues) -> QueueTails:
-    return landed_queues(open_table(table), {queue.broker_name for queue in queues})
+    return landed_queues(table, open_table(table), {queue.broker_name for queue in queues})
 
 
 def _check_store(store: LogStore, tail: Tail) -> None:

@@ -1,9 +1,10 @@
 """The engine `local`: logs on this machine landed by this process, without Spark and Java.
 
-Decoder, files and commits are those of the engine `spark`. There's no checkpoint: a run holds the claim of its
-brokers, goes on after their last rows in the table, and commits records in the order of the log, so what the table
-has is always a log's beginning without a gap, and a killed run's batch is in it whole or not at all. The engines
-may take turns; to Spark's checkpoint, rows of this one are rows that others have landed.
+What it lands into is behind a port, `LandedTable`: a Delta table (deltalanding.py) or an Iceberg table
+(iceberglanding.py). There's no checkpoint: a run holds the claim of its brokers, goes on after their last rows in
+the table, and commits records in the order of the log, so what the table has is always a log's beginning without
+a gap, and a killed run's batch is in it whole or not at all. Of a Delta table the engines may take turns; to
+Spark's checkpoint, rows of this one are rows that others have landed.
 """
 
 from __future__ import annotations
@@ -12,24 +13,16 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
+
+import pyarrow as pa
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.delta.commits import Claim, widened
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.landedfiles import (
-    LandedFiles,
-    columns_to_read,
-    commit_next,
-    compact_landed,
-    landed_files,
-    remove_files,
-)
 from hatwisted.pipeline.delta.landedrows import with_store_date
-from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
 from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
@@ -56,73 +49,81 @@ def unsupported(source: LandingSource, how: LandOptions) -> str | None:
     return f"it doesn't know the option {other[0]}" if other else None
 
 
+class Batch(Protocol):
+    """Rows of one commit to be, in files that nobody mentions yet."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Rows of one broker, which follow those before them in its log."""
+
+    def commit(self) -> None:
+        """The rows into the table, all of them or none; without rows nothing happens."""
+
+    def drop(self) -> None:
+        """It failed, or its commit did: remove its files, but for those that the table may have."""
+
+
+class LandedTable(Protocol):
+    """A table, and the claim of the brokers whose logs are landed there."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the log that are read for it."""
+
+    def tails(self) -> dict[str, Tail]:
+        """Where each broker's rows end now. A store that has just appeared is claimed first."""
+
+    def batch(self) -> Batch:
+        """A new one, after all that is committed."""
+
+    def upkeep(self) -> Compaction:
+        """Merge small files."""
+
+
 @dataclass
 class LocalLanding:
     """One run.
 
-    - path: of the table
+    - table: where it lands
     - source: the stores
-    - state: what the landing is called in the table
-    - held: the claim of their brokers
     - how: options
     - progress: called with (bytes done, bytes in all)
     - seconds: the clock
     """
 
-    path: str
+    table: LandedTable
     source: Stores
-    state: LandingState
-    held: Claim
     how: LandOptions
     progress: Progress
     seconds: Callable[[], float]
 
     def run(self, stop: threading.Event) -> tuple[Compaction, bool]:
         """(what was compacted, whether it was stopped before its end)."""
-        return land_in_rounds(self.how, partial(self._land, stop), self._compact, stop, self.seconds)
+        return land_in_rounds(self.how, partial(self._land, stop), self.table.upkeep, stop, self.seconds)
 
     def _land(self, stop: threading.Event) -> None:
         """All that there is now, or what there's time for before the stop."""
-        tails = self._tails()
+        tails = self.table.tails()
+        # Each time, every store has to be the log of which the table has rows: its folder may be another one's.
+        self.source.check(tails)
         total, done, waiting = self.source.backlog(tails), 0, 0
-        names = columns_to_read(self.how.columns, self.how.schemas)
-        files = self._files()
+        most = self.how.max_bytes_per_trigger
+        batch = self.table.batch()
         try:
-            for split in log_splits(
-                self.source, _ends(tails), min(SPLIT_BYTES, self.how.max_bytes_per_trigger)
-            ):
-                for batch in read_split(split, names):
-                    files.write(with_store_date(batch))
+            for split in log_splits(self.source, _ends(tails), min(SPLIT_BYTES, most)):
+                for rows in read_split(split, self.table.columns):
+                    batch.write(with_store_date(rows))
                 size = split.end - split.begin
                 done, waiting = done + size, waiting + size
                 self.progress(min(done, total), total)
-                if waiting >= self.how.max_bytes_per_trigger:
-                    self._commit(files)
-                    files, waiting = self._files(), 0
+                if waiting >= most:
+                    batch.commit()
+                    batch, waiting = self.table.batch(), 0
                 if stop.is_set():
                     break
-            self._commit(files)
+            batch.commit()
         except BaseException:
-            # What a commit mentions stays, whatever became of the answer.
-            remove_files(self.path, *files.drop())
+            batch.drop()
             raise
-
-    def _tails(self) -> dict[str, Tail]:
-        """Where the table ends. A store that has just appeared is claimed first. At every look each one has to be
-        the log of which the table has rows: another one may have taken its folder."""
-        self.held = widened(self.path, self.held, self.source.writer().brokers)
-        tails = landed_tails(self.path, self.held.writer.brokers)
-        self.source.check(tails)
-        return tails
-
-    def _files(self) -> LandedFiles:
-        return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
-
-    def _commit(self, files: LandedFiles) -> None:
-        commit_next(self.path, files.close(), application=self.state.application, held=self.held)
-
-    def _compact(self) -> Compaction:
-        return compact_landed(self.path, self.how.compact_below)
 
 
 def _ends(tails: Mapping[str, Tail]) -> dict[str, int]:

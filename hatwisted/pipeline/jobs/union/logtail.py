@@ -95,7 +95,7 @@ def log_tail(path: str, table: DeltaTable, source: Stores | Cluster) -> list[Sto
     """
     if isinstance(source, Stores):
         return _of_stores(path, table, source)
-    return _of_queues(table, source)
+    return _of_queues(path, table, source)
 
 
 def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
@@ -126,7 +126,7 @@ def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
     return found
 
 
-def _of_queues(table: DeltaTable, source: Cluster) -> QueueTails:
+def _of_queues(path: str, table: DeltaTable, source: Cluster) -> QueueTails:
     reading = source.reading()
 
     def lost(what: str) -> None:
@@ -139,7 +139,9 @@ def _of_queues(table: DeltaTable, source: Cluster) -> QueueTails:
         queues = choose(cluster)
         brokers = {queue.broker_name for queue in queues} | _former(table)
         landed = {
-            queue: tail for queue, tail in landed_queues(table, brokers).items() if reading.choice.has(queue)
+            queue: tail
+            for queue, tail in landed_queues(path, table, brokers).items()
+            if reading.choice.has(queue)
         }
         for queue in sorted(landed.keys() - queues.keys())[:1]:
             lost(f"{queue_name(queue)}: no name server knows it any more")

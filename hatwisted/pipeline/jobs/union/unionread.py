@@ -24,7 +24,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
-from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.deltatable import open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, STORE_DATE, landed_names, with_store_date
 from hatwisted.pipeline.delta.names import NULL_FOLDER
@@ -75,7 +75,7 @@ def union_arrow(table: str, log: Log, columns: Sequence[str] | None = None) -> p
     """
     path = _checked(table)
     version = open_table(path)
-    rows = version.to_pyarrow_dataset()
+    rows = table_rows(version, path)
     for name in columns or ():
         if name not in rows.schema.names:
             raise WrongSchema(f"{path}: has no column {name}; it has {', '.join(rows.schema.names)}")

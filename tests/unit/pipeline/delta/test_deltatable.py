@@ -172,7 +172,7 @@ class TestTails(SynchronousTestCase):
         self.assertEqual(landed_tails(self.path, ["a"])["a"].store_timestamp, 10**18)
 
     def ends(self) -> dict[tuple[str, str, int], int]:
-        found = landed_queues(DeltaTable(self.path), ["a"]).items()
+        found = landed_queues(self.path, DeltaTable(self.path), ["a"]).items()
         return {(queue.topic, queue.broker_name, queue.queue_id): tail.end for queue, tail in found}
 
     def test_the_ends_of_queues(self) -> None:

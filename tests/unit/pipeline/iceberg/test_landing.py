@@ -19,6 +19,7 @@ from pyiceberg.transforms import DayTransform
 
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
@@ -234,6 +235,28 @@ class OnceTests(IcebergCase):
         with patch.object(icebergfiles, "FLUSH_BYTES", 1), self.assertRaises(PipelineError):
             self.land(max_bytes_per_trigger=50_000)
         self.assertEqual(self.data_files(), self.live_files())
+
+    def test_of_a_batch_that_is_not_finished_nothing_is_left_and_of_a_finished_one_everything(self) -> None:
+        self.store.append(60)
+        self.land()
+        before = self.data_files()
+        rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
+        files = icebergfiles.IcebergFiles(self.table, NAME)
+        with patch.object(icebergfiles, "FLUSH_BYTES", 1):
+            files.write(rows)
+        files.write(rows)
+        with (
+            patch.object(icebergfiles, "data_files", side_effect=OSError("full")),
+            self.assertRaises(OSError),
+        ):
+            files.close()
+        self.assertGreater(self.data_files(), before)
+        files.drop()
+        self.assertEqual(self.data_files(), before)
+        files.write(rows)
+        finished = files.close()
+        files.drop()  # its commit failed: who knows what became of it
+        self.assertEqual(len(self.data_files() - before), len(finished))
 
 
 class FoundAgainTests(IcebergCase):
