@@ -59,7 +59,7 @@ def lag_of(waiting: Sequence[Waiting], now: float) -> dict[str, Any]:
 
 
 def queues_waiting(cluster: ClusterReader, queues: Queues, reached: Offsets, ends: Offsets) -> list[Waiting]:
-    """Of each queue. That a group doesn't answer is the stream's to say: here, its messages are as large as others.
+    """Of each queue. That a group doesn't answer is the stream's to say: its messages are as large as others here.
 
     - cluster: asked about messages
     - queues: with their brokers
