@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land.landing import land
@@ -26,9 +27,12 @@ def main(store: str, table: str) -> None:
     finally:
         spark.stop()
 
-    messages = DeltaTable(table).to_pandas(columns=["topic", "size"])
-    for topic, rows in messages.groupby("topic"):
-        print(f"{topic}: {len(rows)} messages, {rows['size'].sum()} bytes")
+    query = (
+        "SELECT topic, count(*) AS messages, sum(size) AS bytes FROM messages GROUP BY topic ORDER BY topic"
+    )
+    rows = QueryBuilder().register("messages", DeltaTable(table)).execute(query).read_all()
+    for each in pa.table(rows).to_pylist():
+        print(f"{each['topic']}: {each['messages']} messages, {each['bytes']} bytes")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ class Role:
         self.present = present
         self.broker_id = broker_id
         self.apart = False
-        """Of a slave that was a master: may its log have other messages than the present master's? A group that
-        reads them would take the master's at these queue offsets for read."""
+        """Of a slave that was a master: may its log have other messages than the present master's, who may not be
+        known yet? A group that reads them would take the master's at these queue offsets for read."""
 
     def become(self, role: BrokerRole, broker_id: int) -> None:
         """From now on it's this one."""

@@ -30,13 +30,13 @@ class _Moment(NamedTuple):
 
     - master: who was it
     - seconds, masters: what the producer's clock showed, and the master's
-    - given_up: waits for its slave's tables that it had given up; None: it didn't wait for that slave
+    - watched: see `_watched`; None: it didn't wait for that slave
     """
 
     master: str
     seconds: float
     masters: float
-    given_up: int | None
+    watched: tuple[int, int] | None
 
 
 class FirstMessages:
@@ -94,22 +94,23 @@ class FirstMessages:
         if now.master != asked.master:
             return
         if not any(file.problem for file in group.machines[now.master].service.parts.tables.settings):
-            slaves = asked.given_up is not None and asked.given_up == now.given_up
+            slaves = asked.watched is not None and asked.watched == now.watched
             self._promises.changed(Key("topic", sent.topic), PERM_READ | PERM_WRITE, slaves=slaves)
 
     def _now(self) -> _Moment:
         group = self._group
         process = group.machines[group.master].process
         masters = -math.inf if process is None else process.seconds()
-        return _Moment(group.master, group.clock.seconds(), masters, self._given_up())
+        return _Moment(group.master, group.clock.seconds(), masters, self._watched())
 
-    def _given_up(self) -> int | None:
-        """Waits for its slave's tables that the master has given up; None if it doesn't wait for that slave:
-        while some limits are tight it may not, nor after a wait in vain."""
+    def _watched(self) -> tuple[int, int] | None:
+        """Waits for its slave's tables that the master has given up, and connections lost on which slaves
+        watched: one that comes back isn't waited for meanwhile. None if it doesn't wait for that slave: while some
+        limits are tight it may not, nor after a wait in vain."""
         group = self._group
         if group.setup.tight or not group.linked():
             return None
         parts = group.machines[group.master].service.parts  # a restart may have changed its role
         if not parts.role.sync_master or not parts.followers.waited_for:
             return None
-        return int(parts.followers.given_up)
+        return parts.followers.given_up, parts.followers.left

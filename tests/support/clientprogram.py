@@ -19,8 +19,8 @@ from typing import Self
 
 from testbed.processes import dies_with_us
 
-COMMAND_SECONDS = 70.0  # above every timeout of the programs themselves
-END_SECONDS = 30.0  # a client shuts its consumers down and unregisters
+COMMAND_SECONDS = 150.0  # above every timeout of the programs themselves
+END_SECONDS = 60.0  # a client shuts its consumers down and unregisters
 OUTPUT_TAIL = 3000  # characters of output quoted in an error
 
 Event = tuple[str, ...]

@@ -32,14 +32,33 @@ given it up by then. A member that connects anew can't be told from another one,
 group has committed, however long ago the loss was."""
 
 
-class _Doubt:
-    """About a group's offsets in a queue. end: the queue's at start; until: clock seconds."""
+LOOK_LIMIT = 30.0
+"""Seconds that may have passed between two looks at a doubt, twice what a pull is held: a clock that leaps ends no
+doubt. One that is seldom looked at lasts longer."""
 
-    __slots__ = ("end", "until")
+
+class _Doubt:
+    """About a group's offsets in a queue. end: the queue's at start."""
+
+    __slots__ = ("_left", "_looked", "end")
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self.until = float("inf")
+        self._left = DOUBT
+        self._looked: float | None = None
+
+    def resolve(self, now: float) -> None:
+        """A member has pulled from within: it ends in DOUBT seconds. now: clock seconds."""
+        if self._looked is None:
+            self._looked = now
+
+    def over(self, now: float) -> bool:
+        """Look at it. now: clock seconds."""
+        if self._looked is None:
+            return False
+        self._left -= min(max(0.0, now - self._looked), LOOK_LIMIT)
+        self._looked = now
+        return self._left <= 0
 
 
 class StaleOffsets:
@@ -139,7 +158,7 @@ class StaleOffsets:
             row = f"{topic}{SEPARATOR}{group}"
             doubt = self._doubt(row, queue_id)
             if doubt is not None:
-                doubt.until = min(doubt.until, self._clock.seconds() + DOUBT)
+                doubt.resolve(self._clock.seconds())
                 self._meant.setdefault(member, set()).add((row, queue_id))
                 member.on_close(self._closed)
         return standing
@@ -148,7 +167,7 @@ class StaleOffsets:
         """What is doubted still."""
         queues = self._doubts.get(row)
         doubt = None if queues is None else queues.get(queue_id)
-        if queues is None or doubt is None or doubt.until > self._clock.seconds():
+        if queues is None or doubt is None or not doubt.over(self._clock.seconds()):
             return doubt
         del queues[queue_id]
         if not queues:

@@ -106,6 +106,8 @@ class TableFollowers:
         self._running = False
         self.given_up = 0
         """Waits that ended without all that were waited for."""
+        self.left = 0
+        """Slaves that watched, and whose connection is gone."""
         tables.topics.on_change(self._changed)
         tables.groups.on_change(self._changed)
 
@@ -163,6 +165,7 @@ class TableFollowers:
 
     def _left(self, connection: RemotingConnection) -> None:
         follower = self._followers.pop(connection)
+        self.left += 1
         self._release(follower)
         self._settle()
 

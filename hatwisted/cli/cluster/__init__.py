@@ -6,7 +6,8 @@ prints by a `messageformat`; `group` has its moves in `groupmoves` and its lag i
 `hatwisted cluster`, `broker` and `msg` are about single ones, `audit` compares the logs of two brokers, `status`
 shows how all of them are (`looking` asks, `hatwisted.health` judges, `statusscreen` draws, `pauses` are between
 two looks), `attach` makes a slave of a running master on this host (`slaveplan` says how it is configured,
-`newslave` starts it, `copyprogress` shows it copy), `completion` is what the shell offers after TAB.
+`newslave` starts it, `copyprogress` shows it copy, `listing` asks who lists it), `completion` is what the shell
+offers after TAB.
 
 They work through `hatwisted.client`, as a program would.
 """

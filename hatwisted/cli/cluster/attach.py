@@ -1,7 +1,8 @@
 """`hatwisted attach`: from a running master, RocketMQ's or ours, to a copy of it on this host.
 
 It asks the master how it is configured, writes the slave's configuration beside an empty store, checks what can be
-checked before a byte is copied, starts the slave in the background and shows how far it is until it is level.
+checked before a byte is copied, starts the slave in the background, shows how far it is until it is level, and
+asks the name servers whether they list it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from hatwisted.cli.cluster.clusteraccount import META as ACCOUNT_META
 from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
-from hatwisted.cli.cluster.copyprogress import follow
+from hatwisted.cli.cluster.copyprogress import INTERRUPTED, follow
+from hatwisted.cli.cluster.listing import Listing, Slave, ask_until_listed
 from hatwisted.cli.cluster.newslave import (
     change_port,
     check_connects,
@@ -42,7 +44,7 @@ from hatwisted.cli.cluster.slaveplan import (
     tls_settings,
     unit_text,
 )
-from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
@@ -89,8 +91,9 @@ def attach(
     """Make a copy of a running master on this host: a slave of it.
 
     The master may be RocketMQ's or ours. NAMESRV are its name servers (host:port;host:port), BROKERNAME its group.
-    With a folder that it has made before it goes on there. Exit codes: 0 the slave is level with its master; 1 it
-    runs, but something keeps it from copying; 2 nothing was started, and why; 130 interrupted: the slave goes on.
+    With a folder that it has made before it goes on there. Exit codes: 0 the slave is level with its master, and
+    all name servers list it; 1 it runs, but something keeps it from that; 2 nothing was started, and why; 130
+    interrupted: the slave goes on.
     """
     servers = ";".join(each if ":" in each else f"{each}:{NAMESRV_PORT}" for each in namesrv.split(";"))
     context = click.get_current_context()
@@ -118,13 +121,44 @@ def attach(
                 return EXIT_OK
             if not is_served(settings["storePathRootDir"]):
                 settings = _started(target, settings, port is not None)
-        slave = f"{settings['brokerIP1']}:{settings['listenPort']}"
-        begun = time.monotonic()
-        outcome = await follow(cluster, master.address, slave, interrupt, quiet=as_json)
-        _finish(as_json, outcome.problem, settings, master, target, time.monotonic() - begun)
-        return EXIT_INTERRUPTED if interrupt.requested else outcome.code
+        end = await _watch(cluster, interrupt, master, _slave(settings, target), as_json)
+        _finish(as_json, end, settings, target)
+        return EXIT_INTERRUPTED if interrupt.requested else EXIT_PROBLEMS if end.problems else EXIT_OK
 
     sys.exit(run(servers, work))
+
+
+class _End(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps the slave from being a copy that consumers find, the seconds until it was level or it was given
+    up, and what the name servers say."""
+
+    problems: list[str]
+    seconds: float
+    listings: list[Listing] = []
+
+
+def _slave(settings: dict[str, str], folder: Path) -> Slave:
+    return Slave(
+        group=settings["brokerName"],
+        id=int(settings["brokerId"]),
+        address=f"{settings['brokerIP1']}:{settings['listenPort']}",
+        conf=str(folder / CONF),
+    )
+
+
+async def _watch(cluster: Cluster, interrupt: Interrupt, master: Master, slave: Slave, as_json: bool) -> _End:
+    begun = time.monotonic()
+    problem = await follow(cluster, master.address, slave.address, interrupt, quiet=as_json)
+    seconds = time.monotonic() - begun
+    if problem is not None:
+        return _End(problems=[problem], seconds=seconds)
+    if not as_json:
+        click.echo(f"level    it has all that its master has, after {time_text(seconds)}")
+    found = await ask_until_listed(
+        cluster, slave, interrupt, lambda line: None if as_json else click.echo(line, err=True)
+    )
+    problems = [INTERRUPTED] if interrupt.requested else [each.problem for each in found if each.problem]
+    return _End(problems=problems, seconds=seconds, listings=found)
 
 
 def _started(folder: Path, settings: dict[str, str], named: bool) -> dict[str, str]:
@@ -234,22 +268,21 @@ def _print_starts(as_json: bool, folder: Path, name: str) -> None:
     click.echo(unit_text(twistd(), str(folder), name))
 
 
-def _finish(
-    as_json: bool, problem: str | None, settings: dict[str, str], master: Master, folder: Path, seconds: float
-) -> None:
+def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) -> None:
     if as_json:
-        level = {
-            "event": "level" if problem is None else "problem",
-            "problem": problem,
-            "seconds": round(seconds, 1),
+        document = {
+            "event": "problem" if end.problems else "level",
+            "problem": "; ".join(end.problems) or None,
+            "seconds": round(end.seconds, 1),
+            "nameServers": end.listings,
         }
-        click.echo(msgspec.json.encode(level))
+        click.echo(msgspec.json.encode(document))
         return
-    if problem is None:
-        click.echo(f"level    it has all that its master has, after {time_text(seconds)}")
-    else:
+    if listed := [each.address for each in end.listings if each.listed]:
+        click.echo(f"listed   by {', '.join(listed)}: consumers find it")
+    for problem in end.problems:
         click.echo(f"! {problem}", err=True)
     click.echo(f"\nwatch    hatwisted status -n '{settings['namesrvAddr']}'")
     click.echo(f"log      {folder}/slave.log")
     click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")
-    click.echo(f"start    {shlex.join(daemon_command(twistd(), str(folder)))}")
+    click.echo("start    the same command again; with --no-start it prints a systemd unit")

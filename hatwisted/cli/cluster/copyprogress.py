@@ -6,13 +6,12 @@ Level is who has what its master had at the question before: with producers at w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
@@ -28,13 +27,7 @@ TELL: Final = 10
 PATIENCE: Final = 60
 """Questions in a row without progress until it counts as stuck: a slave tries again after 30 s at most."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How it ended: problem None if the slave is level, or if somebody interrupted."""
-
-    code: int
-    problem: str | None = None
+INTERRUPTED: Final = "interrupted; the slave goes on copying"
 
 
 class Advance:
@@ -64,8 +57,10 @@ class Advance:
         return True
 
 
-async def follow(cluster: Cluster, master: str, slave: str, interrupt: Interrupt, *, quiet: bool) -> Outcome:
-    """Until it is level, stuck or interrupted.
+async def follow(
+    cluster: Cluster, master: str, slave: str, interrupt: Interrupt, *, quiet: bool
+) -> str | None:
+    """Until it is level, stuck or interrupted: what keeps it from copying, or INTERRUPTED; None: it is level.
 
     - cluster: asks
     - master, slave: "host:port"
@@ -73,6 +68,7 @@ async def follow(cluster: Cluster, master: str, slave: str, interrupt: Interrupt
     - quiet: show nothing
     """
     survey, advance, shown = Survey(cluster.session), Advance(), CopyScreen(quiet)
+    pauses = Pauses(cluster.clock, interrupt)
     with shown:
         while not interrupt.requested:
             seen = [
@@ -80,18 +76,10 @@ async def follow(cluster: Cluster, master: str, slave: str, interrupt: Interrupt
                 for number, address in ((1, slave), (0, master))
             ]
             if advance.take(*seen):
-                return Outcome(code=EXIT_PROBLEMS if advance.problem else EXIT_OK, problem=advance.problem)
+                return advance.problem
             shown.update(*seen)
-            await _sleep(cluster, interrupt)
-    return Outcome(code=EXIT_OK, problem="interrupted; the slave goes on copying")
-
-
-def _sleep(cluster: Cluster, interrupt: Interrupt) -> Any:
-    from twisted.internet.task import deferLater
-
-    waited = deferLater(cluster.clock, INTERVAL, lambda: None)
-    interrupt.on_request(waited.cancel)
-    return waited.addErrback(lambda _: None)
+            await pauses.wait(INTERVAL)
+    return INTERRUPTED
 
 
 class CopyScreen:

@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /**
@@ -14,6 +15,9 @@ final class Console {
     interface Command {
         void run(String[] words) throws Exception;
     }
+
+    /** Milliseconds. */
+    static final int PATIENCE = 20_000;
 
     private Console() {
     }
@@ -31,6 +35,11 @@ final class Console {
     static RPCHook account() {
         String[] account = System.getProperty("account", "").split(":");
         return account.length < 2 ? null : new AclClientRPCHook(new SessionCredentials(account[0], account[1]));
+    }
+
+    /** Gives servers more time to answer than the 3 s after which a client gives up: a busy machine's need it. */
+    static void patient(ClientConfig client) {
+        client.setMqClientApiTimeout(PATIENCE);
     }
 
     static void serve(Command command) throws Exception {

@@ -57,13 +57,14 @@ public final class LitePull {
     private static DefaultLitePullConsumer consumer(String servers, String group) {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(servers);
+        Console.patient(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1000);
         return consumer;
     }
 
     private static void poll(DefaultLitePullConsumer consumer, int count) {
-        long deadline = System.currentTimeMillis() + 35_000;
+        long deadline = System.currentTimeMillis() + 100_000;
         for (int seen = 0; seen < count && System.currentTimeMillis() < deadline; ) {
             List<MessageExt> messages = consumer.poll(500);
             seen += messages.size();

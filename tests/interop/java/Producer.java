@@ -14,18 +14,18 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** A producer of every kind. Arguments: name servers. Bodies are the prefix of a command and a number. */
 public final class Producer {
-    private static final int TIMEOUT = 20_000;
-
     public static void main(String[] arguments) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("java-producer", Console.account());
         producer.setNamesrvAddr(arguments[0]);
-        producer.setSendMsgTimeout(TIMEOUT);
+        Console.patient(producer);
+        producer.setSendMsgTimeout(Console.PATIENCE);
         producer.setPollNameServerInterval(1000);
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
         producer.start();
         TransactionMQProducer transactions = new TransactionMQProducer("java-transactions", Console.account());
         transactions.setNamesrvAddr(arguments[0]);
-        transactions.setSendMsgTimeout(TIMEOUT);
+        Console.patient(transactions);
+        transactions.setSendMsgTimeout(Console.PATIENCE);
         transactions.setTransactionListener(new Outcomes());
         transactions.start();
         Console.serve(words -> {
@@ -102,7 +102,7 @@ public final class Producer {
                 }
             });
         }
-        if (!waiting.await(TIMEOUT, TimeUnit.MILLISECONDS)) {
+        if (!waiting.await(Console.PATIENCE, TimeUnit.MILLISECONDS)) {
             throw new IllegalStateException(waiting.getCount() + " callbacks never came");
         }
     }

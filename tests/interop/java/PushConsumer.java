@@ -48,6 +48,7 @@ public final class PushConsumer {
             new DefaultMQPushConsumer(group, Console.account(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(servers);
         consumer.setInstanceName(name);
+        Console.patient(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(1000);

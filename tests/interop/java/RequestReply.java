@@ -32,6 +32,7 @@ public final class RequestReply {
         DefaultMQProducer producer = new DefaultMQProducer("java-" + name);
         producer.setNamesrvAddr(servers);
         producer.setInstanceName(name);
+        Console.patient(producer);
         producer.setSendMsgTimeout(TIMEOUT);
         producer.start();
         return producer;
@@ -41,6 +42,7 @@ public final class RequestReply {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("java-replier");
         consumer.setNamesrvAddr(servers);
         consumer.setInstanceName("replier");
+        Console.patient(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1000);
         consumer.subscribe(topic, "*");

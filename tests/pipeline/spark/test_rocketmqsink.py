@@ -36,7 +36,12 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
 def cluster(spark: SparkSession, group: BrokerGroup) -> dict[str, str]:
     """The options of every read and write."""
     spark.dataSource.register(RocketMQSource)
-    return {"namesrvAddr": f"127.0.0.1:{group.namesrv_port}", "retries": "2"}
+    # Time for a busy machine's broker to answer: what is sent again is stored twice, and counted here.
+    return {
+        "namesrvAddr": f"127.0.0.1:{group.namesrv_port}",
+        "retries": "2",
+        "answerTimeoutMs": "60000",
+    }
 
 
 def read(spark: SparkSession, cluster: dict[str, str], topic: str) -> DataFrame:

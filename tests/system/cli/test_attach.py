@@ -66,6 +66,7 @@ def test_a_whole_copy_and_again_after_a_stop(group: BrokerGroup) -> None:
     assert made.returncode == 0, made
     plan, level = map(json.loads, made.stdout.splitlines())
     assert (plan["event"], level["event"]) == ("planned", "level")
+    assert [each["listed"] for each in level["nameServers"]] == [True]
     assert log_end_of(plan["listenPort"]) == group.master_end() > MESSAGES * 900
     stop_slave(group.folder)
     with group.master_client() as client:

@@ -111,7 +111,9 @@ class FailoverTests(SynchronousTestCase):
         self.assertEqual(self.pulled(former, MASTER), 14)
         self.nodes.stop(new)
         self.nodes.pass_time(35)
-        self.assertEqual(self.pulled(former, MASTER), 0)  # what there is, now that there's no master
+        self.assertEqual(
+            self.pulled(former, MASTER), 14
+        )  # a master may be there whom the name server can't reach
 
     def test_a_former_master_that_the_new_one_has_everything_of_is_read_once_it_is_linked(self) -> None:
         self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"both"), 0)

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.cli.cluster import attach, copyprogress
+from hatwisted.cli.cluster import attach, copyprogress, listing
 from hatwisted.cli.cluster.copyprogress import TELL, CopyScreen
 from hatwisted.cli.errors import CannotRun
+from hatwisted.clientcore.errors import ClientError
 from hatwisted.config.load import load_broker_config
 from hatwisted.config.roles import as_slave
 from hatwisted.health.figures import Answers, broker_figures
@@ -27,6 +28,8 @@ class AttachTests(CommandsCase):
         self.services = {}
         self.listens = True
         self.patch(copyprogress, "INTERVAL", 0.01)
+        self.patch(listing, "INTERVAL", 0.01)
+        self.patch(listing, "PATIENCE", 6000)
         self.patch(copyprogress, "PATIENCE", 6000)
         self.patch(attach, "is_served", lambda store: bool(self.services))
         self.patch(attach, "start", self.start_slave)
@@ -73,9 +76,12 @@ class AttachTests(CommandsCase):
         }
         self.assertEqual(plan, expected)
         self.assertEqual((level["event"], level["problem"]), ("level", None))
+        names = {"address": self.rig.names.address, "listed": True, "problem": None}
+        self.assertEqual(level["nameServers"], [names])
         again = (await self.attach()).out.decode()
         self.assertEqual(len(self.services), 1, "it runs already")
         self.assertIn("level    it has all that its master has, after ", again)
+        self.assertIn(f"listed   by {self.rig.names.address}: consumers find it\n", again)
         self.assertIn(f"slave    broker 1 on port {self.port}, in {self.folder}\n", again)
         self.assertIn(f"stop     kill $(cat {self.folder}/slave.pid)\n", again)
 
@@ -140,6 +146,46 @@ class AttachTests(CommandsCase):
         self.assertIn("! interrupted; the slave goes on copying", told.err)
         self.assertEqual(len(self.services), 1)
 
+    async def edited(self, **settings):
+        """As an operator who changes the slave's configuration before its start."""
+        await self.attach("--no-start")
+        with (self.folder / "broker.conf").open("a") as conf:
+            conf.writelines(f"{key}={value}\n" for key, value in settings.items())
+
+    @asynchronous
+    async def test_a_level_slave_that_no_name_server_lists_is_a_problem(self):
+        self.patch(listing, "PATIENCE", 3)
+        await self.edited(namesrvAddr="127.0.0.1:1", haMasterAddress=self.ha_address())
+        told = await self.attach(code=1)
+        self.assertIn("level    it has all that its master has, after ", told.out.decode())
+        self.assertNotIn("listed ", told.out.decode())
+        address = f"127.0.0.1:{self.port}"
+        self.assertIn(f"! name server {self.rig.names.address} doesn't list {address}, ", told.err)
+        self.assertIn(f"namesrvAddr of {self.folder}/broker.conf", told.err)
+        self.assertEqual(told.err.count("waiting for the name servers"), 1)
+        ended = (await self.attach("--json", code=1)).lines[1]
+        self.assertEqual(ended["event"], "problem")
+        self.assertIn(f"doesn't list {address}", ended["problem"])
+        self.assertEqual([each["listed"] for each in ended["nameServers"]], [False])
+
+    def ha_address(self):
+        host, _, port = self.rig.brokers["broker-a"].address.rpartition(":")
+        return f"{host}:{int(port) + 1}"
+
+    @asynchronous
+    async def test_an_interrupt_while_the_name_servers_are_asked(self):
+        await self.edited(namesrvAddr="127.0.0.1:1", haMasterAddress=self.ha_address())
+        asks = attach.ask_until_listed
+
+        def interrupted(cluster, slave, interrupt, tell):
+            interrupt.request()
+            return asks(cluster, slave, interrupt, tell)
+
+        self.patch(attach, "ask_until_listed", interrupted)
+        told = await self.attach(code=130)
+        self.assertIn("level    it has all", told.out.decode())
+        self.assertEqual(told.err, "! interrupted; the slave goes on copying\n")
+
     @asynchronous
     async def test_a_slave_that_takes_nothing_is_a_problem(self):
         self.patch(copyprogress, "PATIENCE", 3)
@@ -160,6 +206,37 @@ class AttachTests(CommandsCase):
             self.patch(self.rig.names.routes, "cluster_info", lambda info=info: info)
             told = await self.attach(code=2)
             self.assertIn(said, told.err)
+
+
+class ListingTests(SynchronousTestCase):
+    """What one name server's answer comes to."""
+
+    slave = listing.Slave(group="broker-a", id=1, address="h:2", conf="/copy/broker.conf")
+
+    def judged(self, members):
+        table = {
+            name: BrokerData(broker_name=name, cluster="C", broker_addrs=addresses)
+            for name, addresses in members.items()
+        }
+        return listing.listing("n:9876", ClusterInfo(broker_addr_table=table), self.slave)
+
+    def test_only_its_own_address_under_its_own_id_is_it(self):
+        found = self.judged({"broker-a": {0: "h:1", 1: "h:2"}})
+        self.assertEqual(found, listing.Listing(address="n:9876", listed=True))
+
+    def test_another_one_under_its_id_takes_its_place(self):
+        problem = self.judged({"broker-a": {0: "h:1", 1: "h:3"}}).problem
+        self.assertIn("lists h:3 as broker 1 of broker-a, not h:2", problem)
+        self.assertIn("another brokerId in /copy/broker.conf", problem)
+
+    def test_who_is_not_there_is_told_where_to_look(self):
+        for members in ({}, {"broker-a": {0: "h:1"}}, {"broker-b": {1: "h:2"}}):
+            self.assertIn("name server n:9876 doesn't list h:2", self.judged(members).problem)
+
+    def test_a_silent_one(self):
+        found = listing.listing("n:9876", ClientError("refused"), self.slave)
+        self.assertFalse(found.listed)
+        self.assertIn("name server n:9876 doesn't answer", found.problem)
 
 
 class CopyScreenTests(SynchronousTestCase):
