@@ -142,7 +142,7 @@ def of_ports(free: Mapping[int, bool], running: str | None) -> Check:
     """Of the broker.
 
     - free: each port
-    - running: since when the broker that has them runs, None: it isn't this one
+    - running: for how long the broker that has them runs; None: it isn't this one
     """
     named = ", ".join(map(str, free))
     if running is not None:

@@ -285,4 +285,4 @@ def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) ->
     click.echo(f"\nwatch    hatwisted status -n '{settings['namesrvAddr']}'")
     click.echo(f"log      {folder}/slave.log")
     click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")
-    click.echo(f"start    {shlex.join(daemon_command(twistd(), str(folder)))}")
+    click.echo("start    the same command again; with --no-start it prints a systemd unit")

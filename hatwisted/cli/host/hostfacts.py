@@ -25,14 +25,15 @@ TIME_ERROR: Final = 5
 
 
 def disk_of(config: BrokerConfig) -> Disk:
-    """Of the commit log's folder, which may have yet to be made."""
+    """Of the commit log's folder, which may have yet to be made. As in `df`, and as the broker itself will see it,
+    what is kept back for root counts neither as used nor as free."""
     folder = Path(config.commit_log_path).absolute()
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     usage = shutil.disk_usage(existing)
     return Disk(
         folder=str(folder),
         writable=os.access(existing, os.W_OK | os.X_OK),
-        total=usage.total,
+        total=usage.used + usage.free,
         free=usage.free,
         kind=file_system_of(existing),
         file_size=config.mapped_file_size_commit_log,

@@ -12,9 +12,11 @@ from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Words
 from hatwisted.config.pairing import pairing
 from hatwisted.config.schema import BrokerConfig, BrokerRole
+from hatwisted.health import javatext
 from hatwisted.health.figures import broker_figures
 from hatwisted.health.surroundings import Check, fine, note, of_clock, of_name_servers, of_ports, problem
 from hatwisted.metrics.looking import answers_of, properties_in
+from hatwisted.wire.quantities import time_text
 from hatwisted.wire.registration import MASTER_ID, ClusterInfo
 
 
@@ -73,12 +75,12 @@ def neighbour_checks(config: BrokerConfig, network: Network, synchronised: bool 
 
 
 def _running(config: BrokerConfig, network: Network) -> str | None:
-    """What the broker on the own port says, if it is this one."""
+    """For how long the broker on the own port runs, if it is this one."""
     words = network.broker(own_address(config))
     told = None if words.config is None else properties_in(words.config)
     if told is None or told.get("brokerName") != config.broker_name:
         return None
-    return str(words.runtime.get("runtime", "")).strip("[] ") or "just started"
+    return time_text(javatext.runtime(words.runtime.get("runtime")) or 0)
 
 
 def _master(config: BrokerConfig, infos: Iterable[ClusterInfo]) -> str | None:

@@ -6,6 +6,7 @@ Three real processes as an operator would start them; Ctrl-C ends them in order,
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +22,17 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import Ports, members
 from hatwisted.cli.host.localgroup import LocalGroup
 from hatwisted.cli.host.serverprocess import process_parts
+from hatwisted.cli.output import folded
 from hatwisted.wire.printable import printable
 
 COLOURS: Final = {"names": "cyan", "master": "green", "slave": "yellow"}
 NAMES_PORTS: Final = (9876, 9976)
 """Where the name server's port is looked for."""
+LOG_LINE: Final = re.compile(r"[-\d]{10}T([:\d]{8})[-+]\d{4} \[(?:[^]#]*#(\w+)|[^]]*)\] (.*)")
+"""Of a server: time, level and text."""
+PREFIX: Final = 9
+"""Columns of a server's name before its line."""
+INDENT: Final = PREFIX + len("00:00:00 ")
 
 
 @click.command()
@@ -63,12 +70,27 @@ def free_ports(free: Callable[[int], bool] = is_free) -> Ports:
     return Ports(names, master, free_port(master + 10, free))
 
 
-class TerminalScreen:
-    """A `localgroup.Screen`. quiet: what servers say isn't shown; as_json: each line as an object."""
+def short_line(line: str) -> str:
+    """A server's line for who watches: neither the day nor who logged it, and a mark at what isn't well."""
+    found = LOG_LINE.fullmatch(line)
+    if found is None:
+        return line
+    at, level, text = found.groups()
+    return f"{at} {'' if level in (None, 'info', 'debug') else '! '}{text}"
 
-    def __init__(self, quiet: bool, as_json: bool) -> None:
+
+class TerminalScreen:
+    """A `localgroup.Screen`.
+
+    - quiet: what servers say isn't shown
+    - as_json: each line as an object
+    - short: lines as people watch them, as they are logged otherwise; None: on a terminal
+    """
+
+    def __init__(self, quiet: bool, as_json: bool, short: bool | None = None) -> None:
         self._quiet = quiet
         self._as_json = as_json
+        self._short = sys.stdout.isatty() if short is None else short
 
     def said(self, name: str, line: str) -> None:
         """As Screen."""
@@ -77,8 +99,10 @@ class TerminalScreen:
         if self._as_json:
             click.echo(msgspec.json.encode({"from": name, "text": line}))
             return
-        click.secho(f"{name:<6} | ", fg=COLOURS[name], nl=False)
-        click.echo(printable(line))
+        text = printable(short_line(line) if self._short else line)
+        shown = folded(text, INDENT, f"{name:<6} | ")
+        click.secho(shown[:PREFIX], fg=COLOURS[name], nl=False)
+        click.echo(shown[PREFIX:])
 
     def tell(self, text: str, ready: Mapping[str, str]) -> None:
         """As Screen."""

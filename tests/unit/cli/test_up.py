@@ -23,7 +23,7 @@ from hatwisted.cli.host.localgroup import (
     LocalGroup,
 )
 from hatwisted.cli.host.serverprocess import Lines
-from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible
+from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible, short_line
 
 PORTS = Ports(9876, 10911, 10921)
 PLAN = members("/group", PORTS, sync=True)
@@ -288,6 +288,24 @@ class ScreenTests(SynchronousTestCase):
         out, err = self.shown()
         self.assertEqual(out, "slave  | a \\x1b[2Jb\nready\nended\n")
         self.assertEqual(err, "killed\n")
+
+    def test_a_line_as_it_is_watched(self) -> None:
+        logged = "2026-11-23T12:17:21+0000 [hatwisted.ha.slave.HAClientService#{}] link lost [at 3]"
+        for line, shown in (
+            (logged.format("info"), "12:17:21 link lost [at 3]"),
+            (logged.format("warn"), "12:17:21 ! link lost [at 3]"),
+            (logged.format("critical"), "12:17:21 ! link lost [at 3]"),
+            ("2026-11-23T12:17:21+0100 [-] (TCP Port 9876 Closed)", "12:17:21 (TCP Port 9876 Closed)"),
+            ("\tTraceback (most recent call last):", "\tTraceback (most recent call last):"),
+        ):
+            self.assertEqual(short_line(line), shown)
+
+    def test_a_terminal_has_short_lines_and_a_file_whole_ones(self) -> None:
+        line = "2026-11-23T12:17:21+0000 [a.B#info] ready"
+        for short, shown in ((True, "slave  | 12:17:21 ready\n"), (None, f"slave  | {line}\n")):
+            with CliRunner().isolation() as (out, _, _):
+                TerminalScreen(False, False, short).said("slave", line)
+                self.assertEqual(out.getvalue().decode(), shown)
 
     def test_quiet(self) -> None:
         self.assertEqual(self.shown(quiet=True)[0], "ready\nended\n")
