@@ -38,11 +38,11 @@ LOOPBACK = "127.0.0.1"
 PORT_RANGE = range(12000, 16000)
 BROKER_PORTS = (-2, 0, 1)  # VIP, remoting, HA, relative to listenPort
 
-READY_LIMIT = 30.0  # s for a process to answer; an empty store takes about one
+READY_LIMIT = 60.0  # s for a process to answer; an empty store takes about one on an idle machine
 READY_POLL = 0.1  # s between two tries
 CALL_TIMEOUT = 2.0  # s for one try
 LAST_WORDS = 4096  # bytes kept of what a process prints beside its log: why it couldn't start
-STOP_LIMIT = 10.0  # s between SIGTERM and SIGKILL: an orderly stop drains replication for up to 5 s
+STOP_LIMIT = 30.0  # s between SIGTERM and SIGKILL: an orderly stop drains replication for up to 5 s
 
 # A log file of RocketMQ's default size would reserve 1 GiB per store (and one ahead) on somebody's laptop.
 STORE_SIZES = {

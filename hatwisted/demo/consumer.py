@@ -27,7 +27,7 @@ GROUP = "demo-consumer"
 PULL_COUNT = 32
 PULL_TIMEOUT = 10.0  # s for one answer
 PATIENCE = (
-    30.0  # s without a message: a slave's topics are at most 13 s old, its queues a few ms behind its log
+    60.0  # s without a message: a slave's topics are at most 13 s old, its queues a few ms behind its log
 )
 RETRY = 0.5  # s between two tries
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -44,6 +45,10 @@ os.execv(sys.argv[3], sys.argv[3:])
 def find_chromium() -> str | None:
     """The path of an installed one."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Refused(AssertionError):
+    """A command or an expression failed, in the browser's words."""
 
 
 class Chromium:
@@ -120,14 +125,21 @@ class Chromium:
         """The same of a URL."""
         self._command("Page.navigate", url=address)
         deadline = time.monotonic() + ANSWER_LIMIT
-        while self.ask("location.href + document.readyState") != address + "complete":
+        while not self._shows(address):
             assert time.monotonic() < deadline, f"{address} isn't loaded in {ANSWER_LIMIT} s"
             time.sleep(0.02)
+
+    def _shows(self, address: str) -> bool:
+        with suppress(Refused):  # the page that was asked has just given way to the next
+            shown: str = self.ask("location.href + document.readyState")
+            return shown == address + "complete"
+        return False
 
     def ask(self, expression: str) -> Any:
         """The value of a JavaScript expression."""
         told = self._command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
+        if "exceptionDetails" in told:
+            raise Refused(told["exceptionDetails"])
         return told["result"].get("value")
 
     def press(self, key: str, *, shift: bool = False) -> None:
@@ -173,7 +185,8 @@ class Chromium:
         while True:
             message = self._message()
             if message.get("id") == self._number:
-                assert "error" not in message, f"{method}: {message['error']}"
+                if "error" in message:
+                    raise Refused(f"{method}: {message['error']}")
                 result: dict[str, Any] = message["result"]
                 return result
             self._note(message.get("method"), message.get("params", {}))

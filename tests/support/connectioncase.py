@@ -73,7 +73,7 @@ class ConnectionCase:
     """Mixed into a TestCase that has a `tcp`: an IReactorTCP."""
 
     tcp: Any
-    timeout = 50
+    timeout = 250  # for a hang
 
     def until(self, happened: Any) -> Deferred[Any]:
         loop = LoopingCall(lambda: happened() and loop.stop())

@@ -1,13 +1,20 @@
-"""The programs of examples/, started as their readers start them."""
+"""The programs of examples/, started as their readers start them; those of the client wait longer for answers than
+by themselves: see tests/support/patience.py.
+
+python -m tests.support.exampleprogram NAME WORDS...
+"""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+from hatwisted import aio, client
 from testbed.processes import REPOSITORY, dies_with_us
+from tests.support.patience import patient
 
 FOLDER = REPOSITORY / "examples"
 SECONDS = 300.0  # a limit for a hang: some start a JVM and a Spark job or two
@@ -21,8 +28,9 @@ PIPELINE = ("landing", "sparksink", "sparksource")
 
 def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:
     """What a program prints; it must end well, a client's without a traceback (Spark's workers leave some)."""
+    program = [str(FOLDER / f"{name}.py")] if name in PIPELINE else ["-m", __name__, name]
     done = subprocess.run(
-        [*dies_with_us(), sys.executable, str(FOLDER / f"{name}.py"), *arguments],
+        [*dies_with_us(), sys.executable, *program, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
@@ -32,3 +40,16 @@ def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:
     assert done.returncode == 0, done.stdout + done.stderr
     assert name in PIPELINE or "Traceback" not in done.stderr, done.stderr
     return done.stdout.splitlines()
+
+
+def main(name: str, *arguments: str) -> None:
+    """Run one of the client's."""
+    of_twisted, of_asyncio = client.Cluster, aio.Cluster
+    client.Cluster = lambda *words, **named: patient(of_twisted(*words, **named))  # type: ignore[misc,assignment]
+    aio.Cluster = lambda *words, **named: patient(of_asyncio(*words, **named))  # type: ignore[misc,assignment]
+    sys.argv = [name, *arguments]
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -41,6 +41,11 @@ class GrowingStore:
         return self._log.offsets
 
     @property
+    def records(self) -> list[Record]:
+        """All of them."""
+        return self._log.records
+
+    @property
     def end(self) -> int:
         """Where the log ends."""
         return self._log.end

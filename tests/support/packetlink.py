@@ -29,7 +29,7 @@ CLONE_NEWNET = 0x40000000
 MTU = 1500
 MOST_WAITING = 2000
 """Packets on their way in one direction; further ones are dropped, as by any router."""
-COMMAND_SECONDS = 30.0
+COMMAND_SECONDS = 60.0
 
 
 class Host:

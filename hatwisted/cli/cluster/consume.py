@@ -211,7 +211,6 @@ class _Printing:
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
         interrupt.on_request(consumer.stop)
-        self._since = cluster.clock.seconds()
         watch = PeriodicCall(
             cluster.clock, "the check for an idle topic or its end", lambda: self._look(cluster, consumer)
         )
@@ -221,6 +220,7 @@ class _Printing:
                 refusal = consumer.refusal
                 await consumer.stop()
                 raise refusal
+            self._since = cluster.clock.seconds()
             if options["idle"] is not None or self._ends:
                 watch.start(min(LOOK, options["idle"] or LOOK), now=self._ends)
             async for message in consumer:

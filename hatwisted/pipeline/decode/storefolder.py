@@ -158,6 +158,14 @@ class LogStore:
                     return store_timestamp_at(FileBytes(opened, file.base, file.size), offset)
         return None if offset < self.min_offset else NO_TIME
 
+    def stored_from(self, offset: int) -> int | None:
+        """Store time in ms of the first record at or after a boundary; None, if that can't be told."""
+        for place in (offset, *(file.base for file in self.files if file.base > offset)):
+            stored = self.stored_at(place)
+            if stored != NO_TIME:
+                return stored
+        return None
+
     def _boundary(self, offset: int, look: Callable[[RecordSearch, int], int]) -> int:
         log_end = self.end()
         if offset <= self.min_offset or offset >= log_end:

@@ -13,7 +13,8 @@ was to read what is gone, or has read what is gone, fails (`failOnDataLoss`), or
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -32,6 +33,7 @@ from hatwisted.pipeline.spark.logplaces import end_of_records, offset_at_time, s
 from hatwisted.pipeline.spark.logtask import LogPartition, ReadTask
 from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound, Options, Start
 from hatwisted.pipeline.spark.storelist import StoreList
+from hatwisted.pipeline.spark.streamlag import Waiting, lag_of
 
 Offsets = dict[str, int]
 """Physical offset by broker."""
@@ -63,17 +65,25 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     - read_task: what each task needs
     - split_bytes: of a task; None: by the amount there is
     - limits: of a trigger, and what becomes of lost data
+    - now: seconds since 1970
     """
 
     def __init__(
-        self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, limits: Limits
+        self,
+        stores: StoreList,
+        read_task: ReadTask,
+        split_bytes: int | None,
+        limits: Limits,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._stores = stores
         self._read_task = read_task
         self._split_bytes = split_bytes
         self._limits = limits
         self._target: Offsets | None = None
+        self._now = now
         self._reported: Offsets | None = None
+        self._lag: dict[str, Any] = {}
 
     def initialOffset(self) -> dict[str, Any]:
         stores = self._stores.stores()
@@ -105,6 +115,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._check_last(stores[broker], start.get(LAST, {}).get(broker), begin)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(stores, begins, ends)
+        self._note_lag(stores, self._reported, ends)
         moved = [broker for broker, end in ends.items() if start.get(broker) != end]
         lasts = {broker: last for broker in moved if (last := stores[broker].record_before(ends[broker]))}
         kept = {broker: last for broker, last in start.get(LAST, {}).items() if broker not in moved}
@@ -115,7 +126,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Spark shows it next to the offset reached: the difference is the stream's lag in bytes."""
-        return self._reported
+        return None if self._reported is None else {**self._reported, **self._lag}
+
+    def _note_lag(self, stores: Mapping[str, LogStore], ends: Offsets, reached: Offsets) -> None:
+        left = {broker: max(0, ends[broker] - offset) for broker, offset in reached.items()}
+        waiting = [
+            Waiting(size, size, stores[broker].stored_from(reached[broker]) if size else None)
+            for broker, size in left.items()
+        ]
+        self._lag = lag_of(waiting, self._now())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         stores = self._stores.stores()

@@ -14,7 +14,8 @@ messages: an error, or with failOnDataLoss=false read from its beginning.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ from hatwisted.pipeline.spark.queuereads import (
 )
 from hatwisted.pipeline.spark.queuewatch import QueueWatch
 from hatwisted.pipeline.spark.readoptions import Limits, OffsetBound
+from hatwisted.pipeline.spark.streamlag import lag_of, queues_waiting
 from hatwisted.pipeline.spark.timeedges import TimeEdges
 from hatwisted.pipeline.spark.triggerlimits import TriggerLimits
 from hatwisted.pipeline.spark.triggerpace import TriggerPace
@@ -60,10 +62,16 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     - limits: of a trigger, and where it begins
     - patience: seconds for which a group of brokers may be away
     - pace: how long triggers wait
+    - now: seconds since 1970
     """
 
     def __init__(
-        self, read_task: ReadTask, limits: Limits, patience: float, pace: TriggerPace | None = None
+        self,
+        read_task: ReadTask,
+        limits: Limits,
+        patience: float,
+        pace: TriggerPace | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._read_task = read_task
         self._limits = limits
@@ -73,7 +81,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._edges = TimeEdges()
         self._opened: tuple[ClusterReader, QueueWatch] | None = None
         self._target: Offsets | None = None
+        self._now = now
         self._reported: Offsets | None = None
+        self._lag: dict[str, Any] = {}
         # The end of the batch that was planned by this instance, which needn't be checked again.
         self._planned: dict[str, Any] | None = None
 
@@ -112,15 +122,17 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[queue] = max(begin, min(end, bounds[queue].high) if restarted else end)
         waiting = sum(ends[queue] - begins[queue] for queue in ends)
         if not self._waits and not self._pace.is_due(waiting):
+            self._note_lag(queues, begins)
             return start
         if not isinstance(limit, ReadAllAvailable):
             ends = self._trigger_limits.applied(self._cluster, queues, begins, ends, self._absent)
+        self._note_lag(queues, ends)
         self._planned = places_json({**reached, **self._places(queues, reached, begins, ends)})
         return self._planned
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Spark shows it next to the offset reached: the difference is the stream's lag in messages."""
-        return None if self._reported is None else offsets_json(self._reported)
+        return None if self._reported is None else {**offsets_json(self._reported), **self._lag}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         reached, ends = stored_places(start), stored_places(end)
@@ -179,6 +191,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._watch.queues(places, wait=self._waits, retries=self._read_task.settings.retries)
 
     # ---- how far this trigger goes
+
+    def _note_lag(self, queues: Queues, reached: Offsets) -> None:
+        assert self._reported is not None
+        self._lag = lag_of(queues_waiting(self._cluster, queues, reached, self._reported), self._now())
 
     def _compared(
         self, queues: Queues, places: Places, offsets: Mapping[MessageQueue, int | None]

@@ -18,6 +18,9 @@ def test_what_was_promised_outlives_full_disks(seed: int, tmp_path: Path) -> Non
     if reason is not None:
         pytest.skip(f"small disks can't be made here: {reason}")
     with FullDiskSeries(tmp_path, seed) as series:
-        for _ in range(ROUNDS):
+        for number in range(5 * ROUNDS):
+            # A busy machine may not have come to a put while there was no room.
+            if number >= ROUNDS and series.codes.keys() - {0}:
+                break
             series.round()
         assert series.codes.keys() - {0}, "no disk was ever full"

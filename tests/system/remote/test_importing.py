@@ -23,7 +23,7 @@ BORN = "2026-11-21T00:33:12.756Z"
 
 
 class TestImport(TestCase):
-    timeout = 50
+    timeout = 250  # for a hang
 
     async def cluster(self, **settings):
         self.rig = ClusterRig(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, OffsetsGone
+from hatwisted.pipeline.spark import streamlag
 from hatwisted.pipeline.spark.queuereads import QueuePartition
 from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from hatwisted.pipeline.spark.rocketmqstream import QueueStreamReader
@@ -440,3 +442,32 @@ class NarrowingTest(StreamCase):
         rows, _ = self.pulled(master, storeTimestampTo="2999-01-01")
         self.assertEqual(len(rows), 100)
         self.assertNotIn(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, master.codes())
+
+
+class LagTest(StreamCase):
+    """What the progress says of it."""
+
+    def test_messages_bytes_and_seconds(self) -> None:
+        self.group(100)
+        reader = self.stream(maxRecordsPerTrigger="60")
+        reader._now = lambda: FIRST_TIME / 1000 + 100.0
+        at = reader.initialOffset()
+        for left, age in ((40, 99.94), (0, 0.0)):
+            at, _ = self.trigger(reader, at)
+            told = reader.reportLatestOffset()
+            assert told is not None
+            lag = told[":lag"]
+            self.assertEqual((lag["maxOffsetsBehindLatest"], lag["maxSecondsBehindLatest"]), (left, age))
+            self.assertEqual(lag["estimatedTotalBytesBehindLatest"] > 0, left > 0)
+        self.assertEqual(told[TOPIC], {BROKER: {"0": 100}})
+
+    def test_of_many_queues_only_some_are_asked(self) -> None:
+        master = self.group(100)
+        reader = self.stream(maxRecordsPerTrigger="60")
+        with patch.object(streamlag, "ASKED", 0):
+            reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+        told = reader.reportLatestOffset()
+        assert told is not None
+        self.assertEqual(told[":lag"]["estimatedTotalBytesBehindLatest"], 40 * streamlag.ASSUMED)
+        self.assertEqual(told[":lag"]["maxSecondsBehindLatest"], 0.0)
+        self.assertLessEqual(len(master.pulls()), 1)

@@ -13,6 +13,7 @@ import click
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
@@ -20,6 +21,7 @@ from hatwisted.cli.cluster import grouplag
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
+from hatwisted.client.consumer import Consumer
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
@@ -115,6 +117,26 @@ class TestCommands(CommandsCase):
         self.assertEqual(sorted(got.out.splitlines()), sorted(given.splitlines()))
         short = await self.run_command("consume", "Lines", "-c", "1", "--idle", "0.2", code=1)
         self.assertEqual(short.out, b"")
+
+    @asynchronous
+    async def test_idle_is_counted_from_when_it_reads(self):
+        """A cluster that takes its time to let it join isn't a topic without messages."""
+        begun, ended, start, stop = [], [], Consumer.start, Consumer.stop
+
+        async def slowly(consumer):
+            await deferLater(reactor, 0.3)
+            await start(consumer)
+            begun.append(reactor.seconds())
+
+        def noted(consumer):
+            ended.append(reactor.seconds())
+            return stop(consumer)
+
+        self.patch(Consumer, "start", slowly)
+        self.patch(Consumer, "stop", noted)
+        await self.run_command("produce", "Late", given=b"a\n")
+        await self.run_command("consume", "Late", "--from", "last", "--idle", "0.3")
+        self.assertGreaterEqual(ended[0] - begun[0], 0.3)
 
     @asynchronous
     async def test_looking_without_a_group_takes_nothing_from_anybody(self):

@@ -20,6 +20,7 @@ from hatwisted.pipeline.spark.commitlogstream import LogStreamReader
 from hatwisted.pipeline.spark.logplaces import shares
 from hatwisted.pipeline.spark.readoptions import BadOption
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
+from hatwisted.pipeline.spark.streamlag import LAG
 from tests.support.growing import FIRST_TIME, STEP, GrowingStore
 
 FILE_SIZE = 1 << 20
@@ -136,7 +137,57 @@ class TriggerTests(StreamCase):
         self.log.append(1000)
         found = [row for trigger in triggers(reader) for row in trigger]
         self.assertEqual(found, of("broker-a", self.log.offsets[:1000]))
-        self.assertEqual(reader.reportLatestOffset(), {"broker-a": self.log.end})
+        told = reader.reportLatestOffset()
+        assert told is not None
+        self.assertEqual(told["broker-a"], self.log.end)
+        left = self.log.end - self.log.offsets[1000]
+        self.assertEqual(told[LAG]["estimatedTotalBytesBehindLatest"], left)
+
+    def test_the_progress_says_how_far_behind_it_is(self) -> None:
+        self.log.append(1000)
+        self.other.append(400)
+        now = FIRST_TIME / 1000 + 5_000
+        reader = stream(self.log.root, self.other.root, maxBytesPerTrigger="40k")
+        reader._now = lambda: now
+        self.assertIsNone(reader.reportLatestOffset())
+        at = reader.initialOffset()
+        while True:
+            end = reader.latestOffset(at, reader.getDefaultReadLimit())
+            told = reader.reportLatestOffset()
+            assert told is not None
+            logs = {"broker-a": self.log, "broker-b": self.other}
+            left = [log.end - end[broker] for broker, log in logs.items()]
+            ages = [
+                now - (FIRST_TIME + STEP * log.offsets.index(end[broker])) / 1000
+                if end[broker] < log.end
+                else 0
+                for broker, log in logs.items()
+            ]
+            self.assertEqual(
+                told[LAG],
+                {
+                    "minOffsetsBehindLatest": min(left),
+                    "avgOffsetsBehindLatest": sum(left) / 2,
+                    "maxOffsetsBehindLatest": max(left),
+                    "estimatedTotalBytesBehindLatest": sum(left),
+                    "avgSecondsBehindLatest": sum(ages) / 2,
+                    "maxSecondsBehindLatest": max(ages),
+                },
+            )
+            if end == at:
+                break
+            at = end
+        self.assertEqual(set(told[LAG].values()), {0})
+
+    def test_the_first_record_of_the_next_file_says_since_when_something_waits(self) -> None:
+        self.log.append(5000)
+        (file, *_) = LogStore.open(str(self.log.root)).files
+        first = next(number for number, offset in enumerate(self.log.offsets) if offset >= file.end)
+        store = LogStore.open(str(self.log.root))
+        blank = self.log.offsets[first - 1] + self.log.records[first - 1].total_size
+        self.assertLess(blank, file.end)
+        self.assertEqual(store.stored_from(blank), FIRST_TIME + STEP * first)
+        self.assertIsNone(store.stored_from(self.log.end))
 
     def test_small_splits_have_the_same_rows(self) -> None:
         self.log.append(3000)
