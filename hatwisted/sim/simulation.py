@@ -84,7 +84,6 @@ class Simulation:
         self.operator = Operator(self.group, self.promises)
         self.violations = self.operator.violations
         self.injector = FaultInjector(self.group, self.operator)
-        self.operator.tables.clocks_leapt = lambda: bool(self.injector.struck["leap"])
         self.answers: Counter[str] = Counter()
         self._ending = self._blind = False
         self.looked: Callable[[], None] = lambda: None
