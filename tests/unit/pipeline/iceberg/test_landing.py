@@ -23,7 +23,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
-from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
+from hatwisted.pipeline.iceberg import icebergfiles, orphans, snapshots, upkeep
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
@@ -162,6 +162,7 @@ class OnceTests(IcebergCase):
                     self.assertEqual(seen, self.store.offsets[: len(seen)])
         self.assertGreater(calls, 8)
         self.assertEqual(self.offsets(), self.store.offsets)
+        self.assertEqual(self.data_files(), self.live_files())
 
     def interfere(self, rival: Any) -> Any:
         """Let `rival` act once between a commit's look at the table and its leap."""
@@ -234,6 +235,7 @@ class OnceTests(IcebergCase):
         with (
             patch.object(snapshots, "_Once", snapshots.Transaction),
             patch.object(snapshots.IcebergClaim, "check"),
+            patch.object(orphans, "remove_left", return_value=[]),
             self.interfere(self.land),
         ):
             self.land()
@@ -254,7 +256,7 @@ class OnceTests(IcebergCase):
         self.land()
         before = self.data_files()
         rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
-        files = icebergfiles.IcebergFiles(self.table, NAME)
+        files = icebergfiles.IcebergFiles(self.table, NAME, icebergfiles.FileIds("0" * 12))
         with patch.object(icebergfiles, "FLUSH_BYTES", 1):
             files.write(rows)
         files.write(rows)
@@ -378,7 +380,7 @@ class UpkeepTests(IcebergCase):
             return replace(*given)
 
         with patch.object(upkeep, "replace_files", late):
-            found = upkeep.compact(table, NAME, 1 << 20)
+            found = upkeep.compact(table, NAME, 1 << 20, icebergfiles.FileIds("0" * 12))
         self.assertEqual(len(found.put_off), 1)
         self.assertGreater(found.removed, 0)
         self.assertEqual(self.offsets(), self.store.offsets)
