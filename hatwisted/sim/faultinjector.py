@@ -21,6 +21,7 @@ class FaultInjector:
 
     def __init__(self, group: Group, operator: Operator) -> None:
         self.struck: Counter[str] = Counter()
+        operator.tables.clocks_leapt = lambda: self.struck["leap"] > 0
         """Faults that took effect, by kind."""
         self._group = group
         self._operator = operator

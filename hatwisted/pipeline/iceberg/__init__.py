@@ -1,6 +1,6 @@
 """Iceberg tables without Spark, by pyiceberg and a catalog: files by partition, and snapshots that happen once.
 
 Read `catalogs` (a table's name; made, widened, refused), `icebergfiles` (rows into data files), `snapshots`
-(what a snapshot says of the logs in it; a batch takes effect once, and an earlier run can't commit late) and
-`upkeep` (small files and old snapshots).
+(what a snapshot says of the logs in it; a batch takes effect once, and an earlier run can't commit late),
+`upkeep` (small files and old snapshots) and `orphans` (files that nothing mentions).
 """

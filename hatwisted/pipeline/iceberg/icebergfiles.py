@@ -6,6 +6,7 @@ file is part of the table only by a snapshot.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -20,11 +21,49 @@ from hatwisted.pipeline.iceberg.catalogs import plainly
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
+RUN_LETTERS: Final = 12
+"""Of a run's name, in hexadecimal."""
+WRITTEN: Final = "hatwisted.written"
+"""Key of a snapshot's summary: a run, and the highest number of its files that are settled."""
 METRICS: Final = "write.metadata.metrics.column."
 """Properties of a table: what is told of a column of each file."""
 FLUSH_BYTES: Final = 128 << 20
 """Arrow bytes that wait before they are written."""
+
+
+class FileIds:
+    """Names of a run's files: the run, and numbers that rise, in the form that Iceberg's writers use. Writers
+    elsewhere take random ones, which differ in their 13th letter.
+
+    - run: its name
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._number = 0
+
+    def next(self) -> uuid.UUID:
+        """For the files of one call."""
+        self._number += 1
+        return uuid.UUID(f"{self._run}{self._number:0{32 - RUN_LETTERS}x}")
+
+    @property
+    def note(self) -> dict[str, str]:
+        """For a snapshot: all files so far are in the table then, or removed."""
+        return {WRITTEN: f"{self._run} {self._number}"}
+
+    @staticmethod
+    def settled(snapshot: Snapshot, run: str) -> int | None:
+        """What a snapshot says of a run; None: nothing.
+
+        - snapshot: which
+        - run: its name
+        """
+        said = "" if snapshot.summary is None else snapshot.summary.additional_properties.get(WRITTEN, "")
+        whose, _, number = said.partition(" ")
+        return int(number) if whose == run and number.isdigit() else None
 
 
 class IcebergFiles:
@@ -32,11 +71,13 @@ class IcebergFiles:
 
     - table: which
     - name: of the table, for errors
+    - ids: names of the run's files
     """
 
-    def __init__(self, table: Table, name: str) -> None:
+    def __init__(self, table: Table, name: str, ids: FileIds) -> None:
         self._table = table
         self._name = name
+        self._ids = ids
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._finished: list[DataFile] = []
@@ -73,15 +114,16 @@ class IcebergFiles:
         if self._waiting:
             rows = pa.Table.from_batches(self._waiting)
             self._waiting, self._waiting_bytes = [], 0
-            self._finished += data_files(self._table, self._name, rows)
+            self._finished += data_files(self._table, self._name, rows, self._ids)
 
 
-def data_files(table: Table, name: str, rows: pa.Table) -> list[DataFile]:
+def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[DataFile]:
     """Rows as files of their partitions, which no snapshot mentions yet.
 
     - table: which
     - name: of the table, for errors
     - rows: of any partitions
+    - ids: names of the run's files
     """
     # What `Transaction.append` does, too, but that one writes the files anew if it has to be tried again.
     with plainly(name):
@@ -89,7 +131,7 @@ def data_files(table: Table, name: str, rows: pa.Table) -> list[DataFile]:
         odd = {f"{METRICS}{column}": "counts" for column in _odd_times(rows)}
         if odd:
             metadata = metadata.model_copy(update={"properties": metadata.properties | odd})
-        return list(_dataframe_to_data_files(metadata, rows, table.io))
+        return list(_dataframe_to_data_files(metadata, rows, table.io, ids.next()))
 
 
 def _odd_times(rows: pa.Table) -> Iterator[str]:

@@ -38,6 +38,7 @@ from pyiceberg.table import Transaction
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
+from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -82,6 +83,8 @@ class IcebergClaim:
 
     run: str
     brokers: tuple[str, ...]
+    ended: frozenset[str] = frozenset()
+    """Runs that it ended."""
 
     def check(self, table: Table, name: str) -> None:
         """Raises Fenced if a later run claimed a broker."""
@@ -101,10 +104,12 @@ def claim(table: Table, name: str, brokers: Iterable[str]) -> IcebergClaim:
     - name: of the table, for errors
     - brokers: whose logs
     """
-    found = IcebergClaim(uuid.uuid4().hex[:12], tuple(sorted(set(brokers))))
+    wanted, run = tuple(sorted(set(brokers))), uuid.uuid4().hex[:RUN_LETTERS]
     for _ in range(ATTEMPTS):
         with plainly(name):
             table.refresh()
+        before = {table.properties.get(RUN + broker) for broker in wanted} - {None}
+        found = IcebergClaim(run, wanted, frozenset(map(str, before)))
         change = _Once(table)
         change.set_properties({RUN + broker: found.run for broker in found.brokers})
         note = {f"{NOTE}claim": found.run} | noted(table)
@@ -154,7 +159,7 @@ def append(
     *,
     held: IcebergClaim,
     moved: Mapping[str, tuple[Tail | None, Tail]],
-    note: Mapping[str, Any],
+    note: Mapping[str, str],
 ) -> bool:
     """Add a batch of files to the table; False if they are there already. Raises Fenced if the claim has ended.
 
@@ -179,29 +184,31 @@ def append(
                     " rolled back? Start the landing again"
                 )
         tails = {TAIL + broker: _text(after) for broker, (_, after) in moved.items()}
-        said = {NOTE + key: str(value) for key, value in note.items()}
         try:
             with plainly(name):
-                _commit(_Once(table), files, noted(table) | tails | said)
+                _commit(_Once(table), files, noted(table) | tails | dict(note))
         except _Lost:
             continue
         return True
     raise WrongTable(f"{name}: a batch wasn't committed in {ATTEMPTS} attempts; try again")
 
 
-def replace_files(table: Table, name: str, old: Sequence[DataFile], new: Sequence[DataFile]) -> bool:
+def replace_files(
+    table: Table, name: str, old: Sequence[DataFile], new: Sequence[DataFile], note: Mapping[str, str]
+) -> bool:
     """Files with the same rows for others; False if another commit came between.
 
     - table: which, as it was when the old files were read
     - name: of the table, for errors
     - old: files of its newest snapshot
     - new: finished ones
+    - note: what the snapshot says besides
     """
     change = _Once(table)
     try:
         with plainly(name), _losing():
             with change.update_snapshot(
-                noted(table) | {f"{NOTE}compacted": str(len(old))}
+                noted(table) | {f"{NOTE}compacted": str(len(old)), **note}
             ).overwrite() as swap:
                 for file in old:
                     swap.delete_data_file(file)

@@ -7,8 +7,7 @@ knows no snapshots of the kind `replace`, so for those who read a table's change
 Spark's stream can be told to leave out (`streaming-skip-overwrite-snapshots`).
 
 Snapshots expire by the table's own property `history.expire.max-snapshot-age-ms`, if it has one, but for the
-newest `history.expire.min-snapshots-to-keep`. pyiceberg removes no data files; Spark's `remove_orphan_files`
-does.
+newest `history.expire.min-snapshots-to-keep`, and with them the files that nothing else mentions (orphans.py).
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from pyiceberg.io.pyarrow import ArrowScan
 from hatwisted.pipeline.delta.compaction import MIN_FILES, SMALL_PART, Compaction
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.iceberg.catalogs import MAX_AGE, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import data_files
+from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
+from hatwisted.pipeline.iceberg.orphans import expired_files, remove_files
 from hatwisted.pipeline.iceberg.snapshots import replace_files
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ READ_BYTES: Final = 64 << 20
 """Of small files that are rewritten at a time: their rows are in memory, several times as large."""
 
 
-def compact(table: Table, name: str, below: int) -> Compaction:
+def compact(table: Table, name: str, below: int, ids: FileIds) -> Compaction:
     """Rewrite small files into bigger ones.
 
     - table: which
     - name: of the table, for errors
     - below: bytes; smaller files are rewritten into files of about this size
+    - ids: names of the run's files
     """
     done = Compaction()
     with plainly(name):
@@ -47,7 +48,7 @@ def compact(table: Table, name: str, below: int) -> Compaction:
         groups = _small_files(table, below)
     for partition, tasks in groups:
         try:
-            done += _compacted(table, name, tasks)
+            done += _compacted(table, name, tasks, ids)
         except WrongTable as error:
             done += Compaction(put_off=(f"{partition}: {error}",))
     return done
@@ -72,14 +73,13 @@ def _small_files(table: Table, below: int) -> list[tuple[Any, list[FileScanTask]
     return found
 
 
-def _compacted(table: Table, name: str, tasks: list[FileScanTask]) -> Compaction:
+def _compacted(table: Table, name: str, tasks: list[FileScanTask], ids: FileIds) -> Compaction:
     with plainly(name):
         schema = table.schema()
         rows = ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_table(tasks)
-        new = data_files(
-            table, name, rows.sort_by([("broker", "ascending"), ("physical_offset", "ascending")])
-        )
-    if replace_files(table, name, [task.file for task in tasks], new):
+        ordered = rows.sort_by([("broker", "ascending"), ("physical_offset", "ascending")])
+        new = data_files(table, name, ordered, ids)
+    if replace_files(table, name, [task.file for task in tasks], new, ids.note):
         return Compaction(len(tasks), len(new))
     for file in new:
         table.io.delete(file.file_path)
@@ -89,8 +89,8 @@ def _compacted(table: Table, name: str, tasks: list[FileScanTask]) -> Compaction
 
 
 def expire(table: Table, name: str, now: datetime | None = None) -> int:
-    """Forget snapshots that are older than the table's property says; how many. One that conflicts with another
-    writer waits for the next time.
+    """Forget snapshots that are older than the table's property says, and remove their files; how many. One that
+    conflicts with another writer waits for the next time.
 
     - table: which
     - name: of the table, for errors
@@ -116,7 +116,9 @@ def expire(table: Table, name: str, now: datetime | None = None) -> int:
             return 0
     try:
         with plainly(name):
+            garbage = expired_files(table, old)
             table.maintenance.expire_snapshots().by_ids(old).commit()
     except WrongTable:
         return 0
+    remove_files(table, garbage)
     return len(old)

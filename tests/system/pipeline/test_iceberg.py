@@ -111,6 +111,9 @@ def test_exactly_once_through_kills(catalog: None, store: GrowingStore, tmp_path
             assert seen == store.offsets[: len(seen)]
         assert "refused" not in rest(landing(programs, store, 1 << 30))
     assert offsets() == store.offsets
+    table = load_catalog("lake").load_table(("rocketmq", "messages"))
+    mentioned = table.inspect.all_data_files()["file_path"].to_pylist()
+    assert {f"file://{path}" for path in warehouse.rglob("*.parquet")} == {*mentioned}
 
 
 def test_of_landings_at_once_none_lands_twice(catalog: None, store: GrowingStore) -> None:

@@ -7,13 +7,14 @@ broker's rows end (iceberg/snapshots.py).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.landedrows import landed_names, landed_schema
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import PipelineError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
+    from hatwisted.pipeline.iceberg.icebergfiles import FileIds, IcebergFiles
     from hatwisted.pipeline.iceberg.snapshots import IcebergClaim
 
 
@@ -71,11 +72,14 @@ def land_iceberg(
     assert isinstance(source, Stores)
     brokers, begun = source.writer().brokers, seconds()
     opened = name.prepare(landed_schema(how.columns))
+    from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+    from hatwisted.pipeline.iceberg.orphans import remove_left
     from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 
     source.check(landed_tails(opened, table, brokers))
     held = claim(opened, table, brokers)
-    run = IcebergLanding(opened, table, source, held, how)
+    removed = remove_left(opened, table, held.ended)
+    run = IcebergLanding(opened, table, source, held, how, FileIds(held.run))
     compaction, stopped = LocalLanding(run, source, how, progress, seconds).run(stop)
     done = run.done
     return LandResult(
@@ -86,7 +90,7 @@ def land_iceberg(
         files=done.files,
         versions=tuple(done.snapshots),
         seconds=seconds() - begun,
-        removed=0,
+        removed=len(removed),
         compacted=compaction.removed,
         put_off=compaction.put_off,
         dead_letters={},
@@ -130,6 +134,7 @@ class IcebergLanding:
     - source: the stores
     - held: the claim of their brokers
     - how: options
+    - ids: names of its files
     """
 
     table: Table
@@ -137,6 +142,7 @@ class IcebergLanding:
     source: Stores
     held: IcebergClaim
     how: LandOptions
+    ids: FileIds
     done: _Done = field(default_factory=_Done)
     ends: dict[str, Tail] = field(default_factory=dict)
     """Where each broker's rows end, as this run knows it."""
@@ -148,12 +154,16 @@ class IcebergLanding:
 
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""
+        from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+        from hatwisted.pipeline.iceberg.orphans import remove_left
         from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 
         brokers = {*self.held.brokers, *self.source.writer().brokers}
         if brokers > {*self.held.brokers}:
             self.held.check(self.table, self.name)
             self.held = claim(self.table, self.name, brokers)
+            self.ids = FileIds(self.held.run)
+            remove_left(self.table, self.name, self.held.ended)
         self.ends = landed_tails(self.table, self.name, self.held.brokers)
         return dict(self.ends)
 
@@ -161,14 +171,14 @@ class IcebergLanding:
         """See LandedTable."""
         from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
 
-        return IcebergBatch(self, IcebergFiles(self.table, self.name))
+        return IcebergBatch(self, IcebergFiles(self.table, self.name, self.ids))
 
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots."""
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 
         below = self.how.compact_below
-        done = Compaction() if below is None else compact(self.table, self.name, below)
+        done = Compaction() if below is None else compact(self.table, self.name, below, self.ids)
         expire(self.table, self.name)
         return done
 
@@ -190,15 +200,21 @@ class IcebergBatch:
 
     def commit(self) -> None:
         """See Batch."""
-        from hatwisted.pipeline.iceberg.snapshots import append
+        from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
+        from hatwisted.pipeline.iceberg.snapshots import NOTE, append
 
         run, files = self.landing, self.files
         finished = files.close()
         if not finished:
             return
-        note: Mapping[str, int] = {"rows": files.rows, "log_bytes": files.log_bytes}
+        note = {f"{NOTE}rows": str(files.rows), f"{NOTE}log_bytes": str(files.log_bytes)}
         moved = {broker: (run.ends.get(broker), tail) for broker, tail in files.tails.items()}
-        append(run.table, run.name, finished, held=run.held, moved=moved, note=note)
+        try:
+            append(run.table, run.name, finished, held=run.held, moved=moved, note=note | run.ids.note)
+        except Fenced:
+            # Whatever became of its tries, there won't be another one.
+            remove_unmentioned(run.table, run.name, [file.file_path for file in finished])
+            raise
         run.ends |= files.tails
         run.done.add(files, finished, run.table)
 

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.iceberg.icebergfiles import data_files
+from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
@@ -126,7 +126,7 @@ class IcebergAuditTests(TestCase):
         self.land()
         self.store.append(4)
         table = self.table
-        (file, *more) = data_files(table, NAME, self.rows(84, 4))
+        (file, *more) = data_files(table, NAME, self.rows(84, 4), FileIds("0" * 12))
         file.lower_bounds[table.schema().find_field("queue_offset").field_id] = (1 << 40).to_bytes(
             8, "little"
         )
