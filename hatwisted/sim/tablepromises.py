@@ -100,9 +100,18 @@ class TablePromises:
         takes it for one whose file was lost."""
         return key.kind == "topic" and (self.clocks_leapt() or self._group.setup.drift > 0)
 
-    def check_alike(self) -> None:
+    def check_alike(self, wait: Callable[[], None]) -> None:
         """Brokers that have been linked for a while, and are well, have the same topics and groups. A slave that
-        doesn't believe its master, which has lost all of them, waits for an operator."""
+        doesn't believe its master, which has lost all of them, waits for an operator.
+
+        - wait: lets pass what a change needs that a message has made a moment ago
+        """
+        if self._unlike():
+            wait()
+        self._violations += self._unlike()
+
+    def _unlike(self) -> list[Violation]:
+        found: list[Violation] = []
         doubted = self._doubted()
         (one, here), (other, there) = ((name, self._tables(name)) for name in HOSTS)
         for (kind, ours), (_, theirs) in zip(_contents(here), _contents(there), strict=True):
@@ -111,7 +120,8 @@ class TablePromises:
             for name in sorted(ours.keys() | theirs.keys()):
                 if ours.get(name) != theirs.get(name):
                     told = f"{kind} {name} is {ours.get(name)} on {one}, but {theirs.get(name)} on {other}"
-                    self._violations.append(Violation("tables", told))
+                    found.append(Violation("tables", told))
+        return found
 
     def _doubted(self) -> set[str]:
         """Kinds whose tables the slave doesn't take over from its master."""

@@ -22,8 +22,8 @@ from tests.support.soak import in_soak
 
 VERSIONS = ("4.9.7", "5.3.3")
 QUERY_OFFSET, COMMIT, CLUSTER_INFO = 14, 15, 106
-SOON = 60.0  # what a name server is told, or sees, at once; without that it takes 120
-REGISTERED = 60.0  # a slave's next registration, with registerNameServerPeriod at its least
+SOON = 90.0  # what a name server is told, or sees, at once; without that it takes 120
+REGISTERED = 120.0  # a slave's next registration, with registerNameServerPeriod at its least
 GROUP = {"consumerGroup": "g", "topic": "Routed", "queueId": "0"}
 
 SETTINGS: dict[str, Setting] = {**SMALL_STORE, "registerNameServerPeriod": 10_000}
