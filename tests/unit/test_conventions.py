@@ -222,7 +222,8 @@ class LogTests(SynchronousTestCase):
         ]
         self.assertGreater(len(calls), 100)
         self.assertEqual(
-            [f"{path}:{each.lineno}" for path, each in calls if taken & {key.arg for key in each.keywords}], []
+            [f"{path}:{each.lineno}" for path, each in calls if taken & {key.arg for key in each.keywords}],
+            [],
         )
 
 
