@@ -32,8 +32,8 @@ SMALL = [
     *("--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=20000"),
     *("--set", "maxHashSlotNum=500", "--set", "maxIndexNum=2000", "--set", "diskMaxUsedSpaceRatio=95"),
 ]
-"""What the test adds: nobody outside of this machine is let in, files of 1 GiB are too many, and how full its disk is
-is the machine's affair."""
+"""What the test adds: nobody outside of this machine is let in, files of 1 GiB are too many, and how full
+its disk is is the machine's affair."""
 
 
 def commands() -> list[list[str]]:
