@@ -507,7 +507,7 @@ class TestCommands(CommandsCase):
         await self.run_command("msg", "get", "k1", "-t", "Single", code=1)  # this rig's brokers have no index
         await self.run_command("msg", "get", "nonsense", code=2)
         self.assertIn(
-            "did you mean Single?", (await self.run_command("msg", "get", "Singel/0/0", code=2)).err
+            "did you mean Single?", (await self.run_command("msg", "get", "Singles/0/0", code=2)).err
         )
         nowhere = await self.run_command("msg", "get", "Nowhere/0/0", code=2)
         self.assertIn("hatwisted topic list shows what there is", nowhere.err)
