@@ -88,13 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     arena = Arena(STORES, kinds, options.quick)
     results = _earlier(options)
-    begun = time.monotonic()
+    begun, version = time.monotonic(), history.revision()
     chosen = options.only or list(ROWS)
     for number, name in enumerate(chosen, 1):
         arena.prefix = f"{number}/{len(chosen)} {name}: "
         results["rows"][name] = _run(arena, name)
         if not options.quick:
-            history.add(HISTORY, name, (Figure(**each) for each in results["rows"][name]["figures"]))
+            figures = (Figure(**each) for each in results["rows"][name]["figures"])
+            history.add(HISTORY, version, name, figures)
         _write(results, options.quick)
     minutes = (time.monotonic() - begun) / 60
     arena.prefix = ""

@@ -33,7 +33,7 @@ class Past:
 
     - at: when it was measured, ISO 8601 in UTC, to the minute
     - revision: of the checkout
-    - row, label: of the figure; `label` is None for the first one of a row that is judged by its ratio
+    - row, label: of the figure
     - ours, other: medians; None where there was none
     """
 
@@ -53,10 +53,14 @@ def read(path: Path) -> list[Past]:
     return sorted(lines, key=lambda each: each.at)
 
 
-def add(path: Path, row: str, figures: Iterable[Figure]) -> None:
-    """Keep what a row has just measured."""
+def add(path: Path, version: str, row: str, figures: Iterable[Figure]) -> None:
+    """Keep what a row has just measured.
+
+    - path: of the file
+    - version, row, figures: of what, and the row's figures
+    """
     now = datetime.now(UTC).isoformat(timespec="minutes")
-    found = [of(now, revision(), row, each) for each in figures if each.ours]
+    found = [of(now, version, row, each) for each in figures if each.ours]
     with open(path, "a") as file:
         file.writelines(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in found)
 
