@@ -89,8 +89,8 @@ def _built(what: str, sources: Path, folder: Path, epoch: int) -> Path:
 
 
 def _portable(wheel: Path, epoch: int) -> Path:
-    """The wheel under the name of the oldest Linux that its compiled modules run on; itself without such modules, or
-    elsewhere."""
+    """The wheel under the name of the oldest Linux that its compiled modules run on; itself elsewhere, or without
+    such modules."""
     if not sys.platform.startswith("linux") or wheel.stem.endswith("-any"):
         return wheel
     folder = wheel.parent / "portable"

@@ -105,7 +105,7 @@ def test_built_again_elsewhere_they_have_the_same_bytes(
 
 
 def test_the_wheel_is_for_every_linux_of_its_age(archives: dict[str, bytes]) -> None:
-    """What asks for nothing but an old C library is named so; what a compiler wasn't there for is for any system."""
+    """Compiled, it asks for an old C library alone; where no compiler was, it's for any system."""
     (name,) = (name for name in archives if name.endswith(".whl"))
     compiled = any(".so" in each for each in zipfile.ZipFile(io.BytesIO(archives[name])).namelist())
     if sys.platform.startswith("linux"):
