@@ -54,6 +54,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "tls-cost": protecting.tls_cost,
     "metrics-cost": watching.metrics_cost,
     "catch-up": catchup.catch_up,
+    "catch-up-delay": catchup.catch_up_delayed,
     "catch-up-tls": protecting.ha_tls_cost,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,
