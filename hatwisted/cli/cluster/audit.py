@@ -26,6 +26,7 @@ from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.logcodec import logdrift
 from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
 from hatwisted.remoting.deferreds import all_of
 from hatwisted.wire import fastjson
@@ -53,6 +54,8 @@ BUSY_WAIT: Final = 1.0
 BUSY_TRIES: Final = 30
 MOST_DIFFERENCES: Final = 100
 """Ranges after which no more are looked for: logs that differ in this many places aren't copies."""
+MOST_RECORDS: Final = 1024
+"""Records that differ, likewise."""
 
 
 _NO_CHECKSUMS: Final = (
@@ -91,6 +94,12 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
     complete: bool = True
     expired: int = 0
     differences: list[Difference] = []
+
+    @property
+    def is_much(self) -> bool:
+        """Is it so much that no more is looked for?"""
+        records = sum(len(each.records) for each in self.differences)
+        return len(self.differences) >= MOST_DIFFERENCES or records >= MOST_RECORDS
 
 
 @click.command("audit")
@@ -243,7 +252,7 @@ async def compare(
     found = LogAudit(master=pair.addresses[0], slave=pair.addresses[1], begin=begin, end=end, differences=[])
     at, read, started = begin, 0, pair.seconds
     with ScanProgress("audit", begin, end) as progress:
-        while at < end and not interrupt.requested and len(found.differences) < MOST_DIFFERENCES:
+        while at < end and not interrupt.requested and not found.is_much:
             span = LogRange(at, min(at + SPAN, end))
             try:
                 reached = await _compare_span(pair, span, found)
@@ -274,10 +283,13 @@ def _after_expired(found: LogAudit, at: int, begin: int) -> int:
 async def _compare_span(pair: BrokerPair, span: LogRange, found: LogAudit) -> int:
     """Up to where it was compared."""
     for each in await differing_ranges(pair, span):
-        records = [record_fields(record) for record in await judged_records(pair, each)]
-        found.differences.append(Difference(begin=each.begin, end=each.end, records=records))
-        if len(found.differences) >= MOST_DIFFERENCES:
-            return min(each.end, span.end)
+        records = await judged_records(pair, each)
+        # Of a long range a part is judged at a time; the rest is looked at anew.
+        end = min(each.end, records[-1].end) if len(records) >= logdrift.MOST_JUDGED else each.end
+        fields = [record_fields(record) for record in records]
+        found.differences.append(Difference(begin=each.begin, end=end, records=fields))
+        if end < each.end or found.is_much:
+            return min(end, span.end)
     return span.end
 
 
@@ -321,7 +333,7 @@ def audit_lines(found: LogAudit) -> Iterator[str]:
     if found.differences:
         count = len(found.differences)
         yield f"{compared}: {count} {'range differs' if count == 1 else 'ranges differ'}"
-        if count >= MOST_DIFFERENCES:
+        if found.is_much:
             yield "there may be more; copies that differ so often have diverged: see 'hatwisted log compare'"
     else:
         yield f"{compared}: equal"

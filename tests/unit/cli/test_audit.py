@@ -15,6 +15,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt
 from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import Refused
+from hatwisted.logcodec import logdrift
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ, LogRange
 from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
@@ -103,6 +104,15 @@ class AuditTests(AuditCase):
         self.assertEqual((found["complete"], found["end"]), (False, self.place(0)[0] + 101))
         self.assertEqual(self.audit("--repair", code=1)["differences"][0]["records"][0]["queueOffset"], 39)
         self.assertTrue(self.audit()["complete"])
+
+    def test_all_of_a_long_range_is_judged_and_repaired(self) -> None:
+        self.patch(logdrift, "MOST_JUDGED", 3)
+        for number in range(3, 12):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        found = self.audit("--repair")["differences"]
+        self.assertEqual([[each["queueOffset"] for each in one["records"]] for one in found][0], [3, 4, 5])
+        self.assertEqual([each["queueOffset"] for one in found for each in one["records"]], [*range(3, 12)])
+        self.assertEqual(self.audit()["differences"], [])
 
     def test_a_broker_that_makes_no_checksums_is_named(self) -> None:
         factory = self.master._factories[0]
