@@ -55,7 +55,7 @@ Totals = dict[tuple[str, str], tuple[int, int]]
 """By group and topic: offsets consumed, and ends, added up."""
 
 
-@click.command("lag")
+@click.command("lag", short_help="Show how far groups are behind, by topic.")
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=completion.groups)
 @cluster_options
 @click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C, with rates.")

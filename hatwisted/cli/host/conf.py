@@ -112,7 +112,7 @@ def _warnings(file: str, namesrv: bool) -> list[str]:
     return fits(loaded).warnings
 
 
-@conf.command()
+@conf.command(short_help="Say what a key means, its default, and what it can be.")
 @click.argument("key", required=False)
 @click.option(
     "--conf", "file", type=click.Path(dir_okay=False), help="Say what this file sets it to, as well."

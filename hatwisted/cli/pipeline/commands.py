@@ -43,7 +43,7 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command()
+@pipeline.command(short_help="Land logs in a table, each record once.")
 @stores_argument(0, "[STORE...]")
 @click.argument("table", type=NEW_FOLDER)
 @source_options
@@ -124,7 +124,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
 pipeline.add_command(dead_letters)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Compare copies of a log record by record.")
 @stores_argument(1, "STORE...")
 @click.option(
     "-t",
@@ -180,7 +180,7 @@ def audit(
     return int(result.exit_code)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Rebuild consume queues and index from a commit log.")
 @click.argument("store", type=FOLDER)
 @click.option(
     "-o",
@@ -233,7 +233,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     return int(result.exit_code)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Report throughput, sizes, latencies and lag of logs.")
 @stores_argument(1, "STORE...")
 @click.option(
     "-o",
@@ -282,7 +282,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     return EXIT_PROBLEMS if result.damages else 0
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write messages as NDJSON, CSV or Parquet files.")
 @stores_argument(0, "[STORE...]")
 @source_options
 @click.option(
@@ -331,7 +331,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     print_result(result, as_json, text.export_lines)
 
 
-@pipeline.command("import")
+@pipeline.command("import", short_help="Send the messages in files to a cluster.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True), metavar="FILE...")
 @namesrv_option
 @click.option(
