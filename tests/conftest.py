@@ -35,6 +35,10 @@ LAYERS = {"unit": 300, "system": 600, "interop": 600, "pipeline": 600}
 """Seconds that a test may take which doesn't say so itself: limits for a hang. A busy machine, or the tracing of
 coverage, makes one take many times as long; Spark's first one starts the JVM, and some a cluster."""
 
+COLLECTED = (5_000, 20, 20)
+"""New objects until Python looks for garbage, and how often it then looks at older ones, too; by itself it does
+after 700, which is a seventh of the unit layer's time."""
+
 FOLDER = Path(__file__).parent
 SESSION, PROGRAMS = "pipeline", "programs"
 """The layer whose tests share a session, and its folder of those that don't."""
@@ -67,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     anew for each test and its report, and trial resets the registry of warnings of all 2000 modules, which Python
     does by itself where warnings' filters change (as they do at once).
     """
+    gc.disable()  # modules' objects stay: until they are there it would look at them in vain
     TestCase._wait = _wait  # type: ignore[method-assign]
     importlib.metadata.version = functools.cache(importlib.metadata.version)
     _synctest._setWarningRegistryToNone = lambda modules: None
@@ -108,9 +113,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector needn't go through the tests themselves again and again."""
-    gc.collect()
+    """The garbage collector needn't go through the tests themselves again and again, nor look as often as it does
+    by itself: what a test leaves in cycles is still collected a few tests later."""
     gc.freeze()
+    gc.set_threshold(*COLLECTED)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

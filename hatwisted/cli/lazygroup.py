@@ -46,6 +46,18 @@ class LazyGroup(click.Group):
         """All, by name."""
         return sorted(self._places)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, and of a mistyped name the nearest one is named."""
+        name = args[0]
+        if name not in self._places and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(name, self._places, 1):
+                ctx.fail(f"No such command {name!r}; did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, imported now; None if there is none."""
         place = self._places.get(cmd_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,10 @@ def test_other_values_reach_the_pods() -> None:
         ('groups=[{"name":"Broker_A","slaves":1}]', "name"),
         ('config={"brokerName":"b"}', "brokerName"),
         ('storage={"size":"much"}', "size"),
+        ('storage={"size":"1..5Gi"}', "size"),
+        ('storage={"size":"100K"}', "size"),
+        ('groups=[{"name":"a","slaves":1},{"name":"a","slaves":0}]', "a is there already"),
+        ('groups=[{"name":"namesrv","slaves":1}]', "namesrv is there already"),
         ("hostnetwork=true", "hostnetwork"),
     ],
 )
@@ -150,3 +155,44 @@ def test_a_mistake_is_told(wrong: str, said: str) -> None:
     done = helm("template", "mq", str(CHART), "--kube-version", OLDEST, f"--set-json={wrong}")
     assert done.returncode == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("1st", "has to begin with a letter"),
+        ("mq.east", "has to begin with a letter"),
+        ("m" * 40, "may have 52"),
+    ],
+)
+def test_a_release_s_name_that_the_cluster_would_refuse_is_told(release: str, said: str) -> None:
+    done = helm("template", release, str(CHART), "--kube-version", OLDEST)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def labels_in(node: Any) -> Iterator[dict[str, Any]]:
+    """Of objects, of their pods, and those that select."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        if key in ("labels", "matchLabels") or (key == "selector" and "matchLabels" not in value):
+            yield value
+        elif isinstance(value, (dict, list)):
+            yield from labels_in(value)
+
+
+@pytest.mark.parametrize("word", ["on", "y", "null", "true"])
+def test_names_that_yaml_takes_for_something_else_are_names(word: str) -> None:
+    values = {
+        **RICH,
+        "groups": [{"name": word, "slaves": 1}],
+        "secret": word,
+        "storage": {"size": "1Gi", "className": word},
+    }
+    made = objects(rendered(values, word))
+    for each in made.values():
+        for labels in labels_in(each):
+            assert {*map(type, labels.values())} == {str}, labels
+    pod = made["StatefulSet", f"{word}-{word}-slave"]["spec"]
+    (secret,) = (each["secret"] for each in pod["template"]["spec"]["volumes"] if "secret" in each)
+    assert secret["secretName"] == word
+    assert pod["volumeClaimTemplates"][0]["spec"]["storageClassName"] == word

@@ -11,6 +11,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 import hatwisted
+from tests.support.syntax import statements
 
 PACKAGE = Path(hatwisted.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
@@ -33,7 +34,7 @@ def rows(title: str) -> Iterator[str]:
 def names_in(path: Path) -> set[str]:
     """What a module defines: classes, their methods, functions, constants."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 found.add(name)

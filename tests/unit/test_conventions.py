@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import hatwisted
 from hatwisted.cli.lazygroup import LazyGroup
 from hatwisted.cli.main import main
+from tests.support.syntax import statements
 
 PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
@@ -62,7 +63,7 @@ class ValueClassTests(SynchronousTestCase):
         found = {
             f"{name}: {node.name}": keywords
             for name, tree in modules()
-            for node in ast.walk(tree)
+            for node in statements(tree)
             if isinstance(node, ast.ClassDef) and node.name.endswith(("Options", "Settings", "Result"))
             if (keywords := dataclass_keywords(node)) is not None
         }

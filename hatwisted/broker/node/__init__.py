@@ -6,7 +6,7 @@ Read `brokernode` (start and stop, in order), `masterrole` and `slaverole` (what
 slave's log compared with its master's), `slavesync` with `tabledoubt` and `tablehold`, and on `followedmaster`
 `tablewatch` and `topicversions` (a slave takes over its master's tables), `queuenumbers` (and the ends of queues
 that it has nothing of), `tablefollowers` (who watches a master's), `progressanswers` (when RocketMQ's slaves are
-told of progress) and `slaveids` (two slaves with one id).
+told of progress), `slaveids` (two slaves with one id) and `losttopics` (topics that have messages and no file).
 
 A node is put together by `hatwisted.assembly` and makes nothing that reaches outside by itself. No slave
 becomes a master.

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from hatwisted.broker.admin.hastatus import HAStatusProcessor
 from hatwisted.broker.delay.schedule import ScheduleService
 from hatwisted.broker.node.brokernode import NodeParts
+from hatwisted.broker.node.losttopics import make_lost_topics
 from hatwisted.broker.node.progressanswers import ProgressAnswers
 from hatwisted.broker.put.innerput import InnerPuts
 from hatwisted.broker.put.putack import PutAcks
@@ -40,6 +41,8 @@ class MasterRole:
     def __init__(self, node: NodeParts, acks: PutAcks, state: SendState, checks: CheckOptions) -> None:
         clock, store, tables, identity = node.clock, node.store, node.tables, node.identity
         self._ha = node.ha
+        self._store = store
+        self._topics = tables.topics
         self._runtime = node.runtime
         self._state = state
         self.acks = acks
@@ -67,6 +70,7 @@ class MasterRole:
     def start(self) -> None:
         """Deliver delayed messages, and ask about undecided ones. A master dials no one (B16)."""
         self._stale.begin(complete=self._last_run.serve(master=True))
+        make_lost_topics(self._store, self._topics)
         self._new_topics.start()
         for source in self._sources:
             self._runtime.add_source(source)

@@ -122,6 +122,8 @@ class TopicConfigTable:
         self._listeners: list[Callable[[], None]] = []
         self._on_made: list[Callable[[str], None]] = []
         self.version = DataVersion(timestamp=self._now())
+        self.filed = 0
+        """When the table in the file that was read had changed last (ms); 0 without a file."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every change."""
@@ -292,3 +294,4 @@ class TopicConfigTable:
         table = decode_body(data, TopicTable)
         self._topics.update(table.topic_config_table)
         self.version = table.data_version
+        self.filed = self.version.timestamp

@@ -19,7 +19,7 @@ import msgspec
 
 from hatwisted.cli.cluster.clusteraccount import META as ACCOUNT_META
 from hatwisted.cli.cluster.clusteraccount import credentials_option
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, run
+from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, NameServers, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import INTERRUPTED, follow
 from hatwisted.cli.cluster.listing import Listing, Slave, ask_until_listed
@@ -60,11 +60,10 @@ from hatwisted.wire.quantities import size_text, time_text
 from hatwisted.wire.registration import MASTER_ID
 
 CONF: Final = "broker.conf"
-NAMESRV_PORT: Final = 9876
 
 
 @click.command()
-@click.argument("namesrv", metavar="NAMESRV")
+@click.argument("namesrv", metavar="NAMESRV", type=NameServers())
 @click.argument("name", metavar="BROKERNAME")
 @click.option(
     "--dir", "folder", type=click.Path(file_okay=False), help="For conf, store and log. [BROKERNAME-slave]"
@@ -95,7 +94,6 @@ def attach(
     all name servers list it; 1 it runs, but something keeps it from that; 2 nothing was started, and why; 130
     interrupted: the slave goes on.
     """
-    servers = ";".join(each if ":" in each else f"{each}:{NAMESRV_PORT}" for each in namesrv.split(";"))
     context = click.get_current_context()
     named = context.meta.get(ACCOUNT_META)
     account = str(Path(named).absolute()) if named else None
@@ -106,7 +104,7 @@ def attach(
     target = Path(folder or f"{name}-slave").absolute()
 
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
-        master = await _master(cluster, servers, name)
+        master = await _master(cluster, namesrv, name)
         settings = _made_before(target, name)
         with port_lock() if port is None else nullcontext():
             if settings is None:
@@ -125,7 +123,7 @@ def attach(
         _finish(as_json, end, settings, target)
         return EXIT_INTERRUPTED if interrupt.requested else EXIT_PROBLEMS if end.problems else EXIT_OK
 
-    sys.exit(run(servers, work))
+    sys.exit(run(namesrv, work))
 
 
 class _End(msgspec.Struct, frozen=True, kw_only=True):

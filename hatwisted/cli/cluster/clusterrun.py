@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
-from hatwisted.clientcore.errors import ClientError
+from hatwisted.clientcore.errors import ClientError, NoNameServer
 
 EXIT_INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
@@ -141,8 +142,18 @@ def exit_code(outcome: Any) -> int:
         return outcome
     error = outcome.value
     if isinstance(error, ClientError):
-        raise CannotRun(_advised(" ".join(str(error).split()))) from error
+        text = " ".join(str(error).split())
+        advised = f"{text} {_where_then()}" if isinstance(error, NoNameServer) else _advised(text)
+        raise CannotRun(advised) from error
     raise error
+
+
+def _where_then() -> str:
+    """What to do where no name server answers: nobody may have said where they are."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.get_parameter_source("namesrv") is ParameterSource.DEFAULT:
+        return "Name your cluster's by -n HOST or NAMESRV_ADDR, or start a group for trying out: hatwisted up"
+    return "Is one running there, and is its port open to this host?"
 
 
 def _advised(text: str) -> str:

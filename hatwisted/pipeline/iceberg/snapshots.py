@@ -43,7 +43,9 @@ from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
 
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
@@ -56,6 +58,20 @@ RUN: Final = "hatwisted.run."
 
 class _Once(Transaction):
     """A transaction that is committed on top of the snapshot it was made for, or not at all."""
+
+    _copied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The table as it will be. pyiceberg asks for it fifteen times a commit, and would copy all snapshots and
+        schemas each time: one copy is enough until something is changed."""
+        if (
+            self._copied is None
+            or self._copied[0] is not self._table.metadata
+            or self._copied[1] is not self._updates
+        ):
+            self._copied = self._table.metadata, self._updates, super().table_metadata
+        return self._copied[2]
 
     def _rebuild_snapshot_updates(self) -> None:
         raise CommitFailedException("another commit came between")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shutil import copytree
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -15,7 +16,7 @@ from hatwisted.wire.remoting import RemotingCommand
 from tests.support.memorynode import MemoryNodes
 from tests.support.slowdisk import SlowDisk
 
-MASTER, SLAVE, PLAYED = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+MASTER, SLAVE, PLAYED, AGAIN = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 ADDRESS = f"{MASTER}:10911"
 SEND = 310
 
@@ -23,7 +24,7 @@ SEND = 310
 class NewTopicTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.nodes = MemoryNodes(self)
-        self.disks = {MASTER: SlowDisk(), SLAVE: SlowDisk()}
+        self.disks = {MASTER: SlowDisk(), SLAVE: SlowDisk(), AGAIN: SlowDisk()}
 
     def start(self, role: BrokerRole = BrokerRole.SYNC_MASTER) -> None:
         self.master = self.begin(MASTER, broker_role=role)
@@ -136,3 +137,31 @@ class NewTopicTests(SynchronousTestCase):
         self.patch(newtopics, "MAX_NEW_TOPICS", 1)
         self.patch(newtopics, "MAX_HELD_PUTS", 10)
         self.assertEqual(self.successResultOf(self.send("Newer")).code, 0)
+
+    def test_one_that_a_kill_kept_from_the_file_is_made_again(self) -> None:
+        """Its message is there, and nobody could read it."""
+        self.start(BrokerRole.ASYNC_MASTER)
+        self.disks[MASTER].waiting = []
+        asked = self.send("New", e=5, d=8)
+        self.nodes.pass_time(KEEP_WAIT)
+        self.assertEqual(self.successResultOf(asked).code, 0)
+        copytree(self.nodes.folder / MASTER, self.nodes.folder / AGAIN)  # what a killed one leaves
+        self.assertFalse(self.kept(AGAIN, "New"))
+        again = self.begin(AGAIN, broker_role=BrokerRole.ASYNC_MASTER)
+        self.nodes.pass_time(0.3)
+        made = again.parts.tables.topics.get("New")
+        self.assertEqual((made.read_queue_nums, made.write_queue_nums, made.perm), (6, 6, 6))
+        self.assertTrue(self.kept(AGAIN, "New"))
+
+    def test_one_that_an_operator_has_deleted_is_not(self) -> None:
+        """A slave keeps its messages until they expire."""
+        self.start()
+        self.assertEqual(self.successResultOf(self.send("New")).code, 0)
+        self.nodes.pass_time(1)
+        self.assertEqual(self.nodes.ask(ADDRESS, 215, topic="New").code, 0)
+        self.nodes.pass_time(1)
+        self.nodes.stop(self.slave)
+        self.nodes.stop(self.master)
+        promoted = self.begin(SLAVE, broker_role=BrokerRole.SYNC_MASTER)
+        self.assertIsNotNone(promoted.parts.store.queues.find("New", 0))
+        self.assertIsNone(promoted.parts.tables.topics.get("New"))

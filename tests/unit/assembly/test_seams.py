@@ -71,7 +71,8 @@ def sources(rooms: tuple[str, ...]) -> Iterator[tuple[str, ast.Module]]:
 def names_used(tree: ast.Module) -> Iterator[str]:
     """Dotted names of whatever a module imports, or reaches through what it has imported."""
     known: dict[str, str] = {}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 known[alias.asname or alias.name] = alias.name
@@ -80,7 +81,7 @@ def names_used(tree: ast.Module) -> Iterator[str]:
             for alias in node.names:
                 known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 yield f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             dotted = _dotted(node)
             first, _, rest = dotted.partition(".")

@@ -108,6 +108,10 @@ class AttachTests(CommandsCase):
         self.assertIn("can't be reached from here", closed.err)
         self.assertFalse(self.folder.exists())
 
+    def test_name_servers_are_named_as_by_the_option_n(self):
+        context = attach.attach.make_context("attach", ["h1, [::1]:1; h2:3", "broker-a"])
+        self.assertEqual(context.params["namesrv"], "h1:9876;[::1]:1;h2:3")
+
     @asynchronous
     async def test_a_disk_that_is_too_small_for_the_log(self):
         await self.run_command("produce", "T", given=b"hello\n" * 50)

@@ -257,6 +257,7 @@ class TestCommands(CommandsCase):
             outcome = await self.run_command(*arguments, namesrv="127.0.0.1:1", code=2)
             self.assertEqual(outcome.err.count("\n"), 1, outcome.err)
             self.assertIn("127.0.0.1:1", outcome.err)
+            self.assertIn("Is one running there, ", outcome.err)
 
     @asynchronous
     async def test_what_is_not_there_is_named_and_exit_code_2(self):

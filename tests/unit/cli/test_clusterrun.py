@@ -21,7 +21,7 @@ from hatwisted.cli.cluster.clusterrun import (
     run_reactor,
 )
 from hatwisted.cli.errors import CannotRun
-from hatwisted.clientcore.errors import ConnectFailed
+from hatwisted.clientcore.errors import ConnectFailed, NoNameServer
 
 
 class FakeReactor(Clock):
@@ -123,6 +123,18 @@ class RunTests(SynchronousTestCase):
                 raise ConnectFailed("h:1", said)
 
             self.setUp()
+            self.assertIn(advice, str(self.assertRaises(CannotRun, self.run_work, work)))
+
+    def test_where_no_name_server_answers_it_says_how_to_name_one(self):
+        async def work(cluster, interrupt):
+            raise NoNameServer("no name server answered: h:1: gone.")
+
+        for words, advice in (
+            ([], "-n HOST or NAMESRV_ADDR"),
+            (["-n", "h"], "is its port open to this host?"),
+        ):
+            self.setUp()
+            self.context = command.make_context("any", words)
             self.assertIn(advice, str(self.assertRaises(CannotRun, self.run_work, work)))
 
     def test_a_wrong_address_is_the_users(self):

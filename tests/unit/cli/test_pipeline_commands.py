@@ -14,8 +14,10 @@ import click
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted import pipeline
 from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
+from hatwisted.pipeline import jobs
 from hatwisted.pipeline.spark import sparksession
 from tests.support.clistores import run_pipeline
 from tests.support.golden import GOLDEN
@@ -38,11 +40,16 @@ class TestPipelineCommands(SynchronousTestCase):
             "export": (store, "-o", "out.csv"),
         }
         for name, arguments in commands.items():
-            gone = {each: None for each in sys.modules if each.startswith("hatwisted.pipeline.jobs")}
-            for each in gone:
+            loaded = {each: sys.modules[each] for each in sys.modules if each.startswith(jobs.__name__)}
+            for each in loaded:
                 sys.modules.pop(each)
-            with mock.patch.dict(sys.modules, {"pyspark": None, "pyspark.sql": None}):
-                result = run_pipeline(name, *arguments)
+            try:
+                with mock.patch.dict(sys.modules, {"pyspark": None, "pyspark.sql": None}):
+                    result = run_pipeline(name, *arguments)
+            finally:
+                # The tests to come have these: others of the same names couldn't be pickled.
+                sys.modules.update(loaded)
+                pipeline.jobs = jobs
             self.assertEqual(result.exit_code, 2, result.output)
             self.assertIn("pip install 'hatwisted[pipeline]'", result.output)
             self.assertEqual(result.output.count("\n"), 1)

@@ -9,9 +9,28 @@
 {{- end -}}
 {{- end }}
 
+{{/* What the cluster would refuse later, or half of it: a set's name is in a label of its pods, with a hash behind it. */}}
+{{- define "hatwisted.checked" -}}
+{{- $release := .Release.Name -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $release) -}}
+{{- fail (printf "release %s: services are named after it, so it has to begin with a letter and have letters, digits and hyphens only" $release) -}}
+{{- end -}}
+{{- $seen := dict "namesrv" true -}}
+{{- range .Values.groups -}}
+{{- if hasKey $seen .name -}}
+{{- fail (printf "groups: %s is there already: each needs a name of its own, and namesrv is the name servers'" .name) -}}
+{{- end -}}
+{{- $_ := set $seen .name true -}}
+{{- $longest := printf "%s-%s-master" $release .name -}}
+{{- if gt (len $longest) 52 -}}
+{{- fail (printf "groups: %s has %d characters, and a set of pods may have 52: shorten the release's name or the group's" $longest (len $longest)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* Labels that select: they stay as they are for as long as a set lives. */}}
 {{- define "hatwisted.labels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}, app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ .Chart.Name }}, app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* What every pod has. */}}
@@ -65,7 +84,7 @@ metricsAddress=0.0.0.0
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
 {{- $name := printf "%s-%s" .root.Release.Name .group.name -}}
-{{- $labels := printf "%s, hatwisted/group: %s" (include "hatwisted.labels" .root) .group.name -}}
+{{- $labels := printf "%s, hatwisted/group: %q" (include "hatwisted.labels" .root) .group.name -}}
 {{- $storage := merge (dict) (.group.storage | default dict) $values.storage -}}
 apiVersion: apps/v1
 kind: StatefulSet
@@ -151,14 +170,14 @@ spec:
         - {name: conf, configMap: {name: {{ $name }}}}
         - {name: tmp, emptyDir: {}}
 {{- with $values.secret }}
-        - {name: secret, secret: {secretName: {{ . }}, defaultMode: 0440}}
+        - {name: secret, secret: {secretName: {{ . | quote }}, defaultMode: 0440}}
 {{- end }}
   volumeClaimTemplates:
     - metadata: {name: data}
       spec:
         accessModes: [ReadWriteOnce]
 {{- with $storage.className }}
-        storageClassName: {{ . }}
+        storageClassName: {{ . | quote }}
 {{- end }}
         resources: {requests: {storage: {{ $storage.size }}}}
 {{- end }}

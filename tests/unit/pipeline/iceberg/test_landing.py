@@ -12,9 +12,11 @@ from unittest import TestCase
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyiceberg.table
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
+from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import DayTransform
 
 from hatwisted.pipeline.decode.logreader import read_arrow
@@ -215,6 +217,17 @@ class OnceTests(IcebergCase):
             self.store.append(20)
         self.land()
         self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_the_metadata_is_copied_once_for_each_change(self) -> None:
+        """They list all snapshots: copied for each look, as pyiceberg does, they would cost most of a commit."""
+        self.store.append(50)
+        self.land()
+        self.store.append(5)
+        with patch.object(pyiceberg.table, "update_table_metadata", wraps=update_table_metadata) as copied:
+            self.assertEqual(self.land().rows, 5)
+        for call in copied.call_args_list:
+            self.assertEqual(copied.call_args_list.count(call), 1, call)
+        self.assertGreater(copied.call_count, 2)
 
     def test_without_the_check_of_the_newest_snapshot_a_batch_would_land_twice(self) -> None:
         """What this rests on: pyiceberg by itself puts an append on top of whatever came between."""

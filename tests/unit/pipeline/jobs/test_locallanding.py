@@ -89,7 +89,7 @@ class LocalTests(LakeCase):
         self.assertEqual(self.offsets(), self.store.offsets)
 
     def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
-        self.store.append(3000)
+        self.store.append(1500)
         calls = 0
 
         def broken(*given: Any, **more: Any) -> Any:
@@ -105,11 +105,11 @@ class LocalTests(LakeCase):
         commit = landedfiles.commit_files
         with (
             patch.object(landedfiles, "commit_files", broken),
-            patch.object(locallanding, "SPLIT_BYTES", 90_000),
+            patch.object(locallanding, "SPLIT_BYTES", 45_000),
         ):
             for _ in range(100):
                 try:
-                    if not self.land(max_bytes_per_trigger=100_000).rows:
+                    if not self.land(max_bytes_per_trigger=80_000).rows:
                         break
                 except (OSError, KeyboardInterrupt):
                     self.assertLessEqual(set(self.offsets()), set(self.store.offsets))
