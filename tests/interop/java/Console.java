@@ -18,11 +18,14 @@ final class Console {
 
     /** Milliseconds. */
     static final int PATIENCE = 20_000;
+    private static final int TRIES = 10;
+    private static volatile long said;
 
     private Console() {
     }
 
     static synchronized void say(Object... words) {
+        said++;
         StringBuilder line = new StringBuilder(">");
         for (Object word : words) {
             line.append(line.length() == 1 ? ' ' : '\t').append(word);
@@ -46,15 +49,26 @@ final class Console {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         say("ready");
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = line.split("\t", -1);
+            carryOut(command, line.split("\t", -1));
+        }
+        System.exit(0);
+    }
+
+    private static void carryOut(Command command, String[] words) {
+        for (int left = TRIES; ; left--) {
+            long before = said;
             try {
                 command.run(words);
                 say("done", words[0]);
+                return;
             } catch (Throwable error) {
+                if (left > 1 && said == before && String.valueOf(error.getMessage()).startsWith("No route info")) {
+                    continue; // nothing was sent: a thread of its own has held the lock of its routes for 3 s
+                }
                 String cause = error.getCause() == null ? "" : ": " + error.getCause();
                 say("failed", words[0], (error + cause).replaceAll("\\s+", " "));
+                return;
             }
         }
-        System.exit(0);
     }
 }
