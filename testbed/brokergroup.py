@@ -30,8 +30,8 @@ from testbed.processes import (
 )
 from testbed.remotingclient import RemotingClient, RemotingFailure
 
-LINK_SECONDS = 60.0  # a Java slave retries every 5 s and first reports 1-2 s after that
-CATCH_UP_SECONDS = 60.0
+LINK_SECONDS = 120.0  # a Java slave retries every 5 s and first reports 1-2 s after that
+CATCH_UP_SECONDS = 120.0
 
 # Small files, so that a few seconds of load cross many file ends; a short heartbeat, because RocketMQ's slave
 # reports for the first time only one heartbeat interval after it connected; a long wait for slaves, because they

@@ -22,6 +22,7 @@ class FaultInjector:
     def __init__(self, group: Group, operator: Operator) -> None:
         self.struck: Counter[str] = Counter()
         """Faults that took effect, by kind."""
+        operator.tables.clocks_leapt = lambda: self.struck["leap"] > 0
         self._group = group
         self._operator = operator
         self._active: list[Fault] = []

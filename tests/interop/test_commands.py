@@ -16,7 +16,7 @@ from testbed.processes import REPOSITORY, wait_until
 from tests.interop.conftest import needs
 from tests.support.patientprogram import PATIENT
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")

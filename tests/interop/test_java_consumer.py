@@ -28,8 +28,8 @@ SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "enablePropertyFilter": True, "messageD
 # by default.
 IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=1000", "-Drocketmq.client.unlockDelayTimeMills=1000")
 QUEUES = 4
-SECONDS = 60.0  # for what a client does within one or two
-SYNC_SECONDS = 60.0  # a slave copies its master's tables every 10 s
+SECONDS = 120.0  # for what a client does within one or two
+SYNC_SECONDS = 120.0  # a slave copies its master's tables every 10 s
 ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, TOPIC = range(6)  # words of a push consumer's "got"
 

@@ -9,7 +9,7 @@ from testbed.processes import wait_until
 from tests.interop.conftest import needs
 from tests.support.hastatus import client_side, ha_status
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def test_files_of_another_size_are_refused_before_anything_is_copied(tmp_path: Path) -> None:

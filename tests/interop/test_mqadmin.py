@@ -19,7 +19,7 @@ from tests.support import javaclient
 from tests.support.javaclient import JavaClient
 
 CLUSTER = "DefaultCluster"
-SYNCED = 60.0  # seconds: a slave takes over its master's tables every 10
+SYNCED = 120.0  # seconds: a slave takes over its master's tables every 10
 Run = Callable[..., str]
 
 

@@ -15,7 +15,7 @@ from tests.support import nodeclient
 from tests.support.clusterclient import RoutedConsumer
 from tests.support.nodeclient import NodeClient
 
-SECONDS = 60.0
+SECONDS = 120.0
 TOPIC, GROUP = "FromNode", "node-group"
 
 

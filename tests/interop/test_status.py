@@ -37,12 +37,12 @@ def test_a_java_pair(tmp_path: Path, version: str) -> None:
     with all_stopped(names, master, slave):
         for server in (names, master):
             server.start()
-        wait_until(lambda: status(address)["brokers"], 60, "the master is registered")
+        wait_until(lambda: status(address)["brokers"], 120, "the master is registered")
         assert "sync-master-alone" in {each["name"] for each in status(address)["findings"]}
         slave.start()
-        group.wait_linked(90)
-        group.wait_caught_up(60)
-        wait_until(lambda: len(status(address)["brokers"]) == 2, 60, "the slave is registered")
+        group.wait_linked()
+        group.wait_caught_up()
+        wait_until(lambda: len(status(address)["brokers"]) == 2, 120, "the slave is registered")
         seen = status(address)
         one, other = seen["brokers"]
         assert (one["role"], other["role"]) == ("SYNC_MASTER", "SLAVE")
@@ -53,4 +53,4 @@ def test_a_java_pair(tmp_path: Path, version: str) -> None:
         assert (one["slaves"] is None) == (version == "4.9.7"), "who copies is 5.x's to say"
         assert seen["healthy"], seen["findings"]
         slave.kill()
-        wait_until(lambda: not status(address)["healthy"], 60, "its death shows")
+        wait_until(lambda: not status(address)["healthy"], 120, "its death shows")

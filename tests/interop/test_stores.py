@@ -11,9 +11,11 @@ from testbed.remotingclient import RemotingClient
 from testbed.storefiles import check_queues, expected_queues, first_difference, log_end
 from tests.interop.conftest import needs
 from tests.support.producer import Producer, broken_promises
+from tests.support.soak import in_soak
 
 SOME = 1000
 ORDERS = [(JAVA, OURS, JAVA), (OURS, JAVA, OURS)]
+BOTH_WAYS = "either order has the step from Java to ours and the one back"
 
 
 def pull_all(client: RemotingClient, topic: str, queue_id: int) -> int:
@@ -34,8 +36,18 @@ def everything_can_be_pulled(client: RemotingClient, store: Path) -> None:
         assert pull_all(client, topic, queue_id) == sum(size for _, size, _ in entries.values())
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(kind.value for kind in order))
+@pytest.mark.parametrize(
+    ("order", "killed"),
+    [
+        (ORDERS[0], False),
+        (ORDERS[1], True),
+        in_soak(ORDERS[0], True, why=BOTH_WAYS),
+        in_soak(ORDERS[1], False, why=BOTH_WAYS),
+    ],
+    ids=lambda value: (
+        "-".join(kind.value for kind in value) if isinstance(value, tuple) else f"killed={value}"
+    ),
+)
 def test_a_store_goes_from_hand_to_hand(order: tuple[Kind, ...], killed: bool, tmp_path: Path) -> None:
     needs(*order)
     end, producers = 0, []

@@ -26,7 +26,7 @@ from tests.support.javaclient import JavaClient
 from tests.support.patientprogram import PATIENT
 
 TOPIC = "Orders"
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def listens(port: int) -> None:

@@ -22,7 +22,7 @@ BATCH = 50
 STORED = (0, 11, 12)
 """Codes of answers to messages that the master has stored; the last two say that the slave was away or late, as
 it may be at any time on a busy machine. Who needs the slave waits for it."""
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds until a cluster has done what it does within ten."""
 
 

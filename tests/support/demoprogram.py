@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.processes import REPOSITORY
 
-LIMIT = 280.0  # s; the slave learns of new topics every 10 s, and Spark starts
+LIMIT = 560.0  # s; the slave learns of new topics every 10 s, and Spark starts
 
 
 def demo(folder: Path, *arguments: str, path: Path = REPOSITORY) -> subprocess.Popen[str]:

@@ -16,7 +16,7 @@ from tests.support.pages import DOCS, put_in, run_block, to_run
 from tests.support.quickspark import quick_start
 
 READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
-PATIENCE = 90.0
+PATIENCE = 120.0
 SPARK = tuple(f"pipeline {each}" for each in ("audit", "land -n", "report", "export", "reindex"))
 """Commands that start one."""
 

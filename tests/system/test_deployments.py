@@ -30,8 +30,8 @@ from tests.system.test_processes import LOCAL, SMALL, server
 
 TOPIC = "Deployed"
 SOME = 24  # messages of one step; a multiple of every number of queues here
-SYNC_SECONDS = 60.0  # a slave copies its master's tables every 10 s
-LINK_SECONDS = 60.0
+SYNC_SECONDS = 120.0  # a slave copies its master's tables every 10 s
+LINK_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
 OUTSIDE = {"PYTHONPATH": ""}
-SECONDS = 60.0
+SECONDS = 120.0
 MOST_MEGABYTES = 200
 """Of an environment with the server alone."""
 NEW_ENVIRONMENT = 30

@@ -44,7 +44,7 @@ SLAVE_WAIT = 8.0  # seconds: slaveTimeout here, longer than a busy machine stand
 AT_ONCE = SLAVE_WAIT - 0.5  # seconds: who was answered by then has waited for no slave
 STALL = 60.0  # seconds that such a machine may add to SLAVE_WAIT
 FALL_BEHIND = 1 << 20  # bytes: haSlaveFallbehindMax here, so that B135 needs no 256 MiB
-SYNC_SECONDS = 60.0  # a slave asks for topics every 10 s
+SYNC_SECONDS = 120.0  # a slave asks for topics every 10 s
 STORE_RETRY_SECONDS = 60.0  # a slave whose store took nothing dials again within 5 s
 REPORTS, LOG = TOWARDS, BACK  # what the two directions of the link carry
 

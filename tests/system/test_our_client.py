@@ -28,7 +28,7 @@ SETTINGS = {
     "transactionTimeOut": 6000,  # longer than a busy machine keeps a producer from its second word
 }
 QUEUES = 4
-SECONDS = 60.0
+SECONDS = 120.0
 SEND_SECONDS = 10.0  # that a producer waits for a mute broker here, at the least
 ALL_TOPICS = 21
 NAME, BODY, QUEUE, OFFSET, AGAIN, BROKER = range(6)  # words of "got"

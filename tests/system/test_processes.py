@@ -27,7 +27,7 @@ from testbed.remotingclient import RemotingClient
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 
 SUCCESS, SLAVE_NOT_AVAILABLE, SERVICE_NOT_AVAILABLE = 0, 11, 14
-LINK_SECONDS = 60.0
+LINK_SECONDS = 120.0
 
 # Beside what a shipped file says: four brokers on one host need their own ports and folders, and when that host
 # hangs for some seconds, no slave is lost.

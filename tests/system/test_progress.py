@@ -12,8 +12,8 @@ from tests.support.clusterclient import route_of
 
 QUERY, COMMIT, ALL_TOPICS = 14, 15, 21
 QUEUE = {"consumerGroup": "g", "topic": "Progress", "queueId": "0"}
-ROUND = 60.0  # seconds: a slave asks every 10 s, and writes its files every 5 s
-LINKED = 60.0  # seconds until a slave has found its master again: 12 at the latest on an idle machine
+ROUND = 120.0  # seconds: a slave asks every 10 s, and writes its files every 5 s
+LINKED = 120.0  # seconds until a slave has found its master again: 12 at the latest on an idle machine
 
 
 def commit(port: int, offset: int) -> None:

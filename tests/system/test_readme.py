@@ -26,7 +26,7 @@ from tests.support.pages import blocks
 
 README = REPOSITORY / "README.md"
 NAME_SERVER_PORT, SLAVE_PORT = "9876", "10921"  # as README has them
-SECONDS = 60.0
+SECONDS = 120.0
 SMALL = [
     *("--set", "bindAddress=127.0.0.1", "--set", "brokerIP1=127.0.0.1", "--set", "brokerIP2=127.0.0.1"),
     *("--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=20000"),

@@ -21,7 +21,7 @@ from tests.support.pages import run_block
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
 from tests.support.soak import times
 
-SECONDS = 60.0
+SECONDS = 120.0
 DISK_BYTES = 96 << 20
 SERVICE_NOT_AVAILABLE = 14
 SOME = 100

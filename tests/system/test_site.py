@@ -24,7 +24,7 @@ pytestmark = [
 BUILT = REPOSITORY / "build" / "docs"
 SOURCES = ("docs/**/*", "hatwisted/**/*.py", "tools/*.py", "*.md")
 PHONE = (390, 844)
-PATIENCE = 60.0
+PATIENCE = 120.0
 PAGES = ("index", "howto/watch", "configuration", "commands", "metrics", "guarantees")
 
 

@@ -17,7 +17,7 @@ from testbed.processes import (
 )
 from testbed.remotingclient import RemotingClient
 
-LINKED = 60.0  # seconds
+LINKED = 120.0  # seconds
 
 
 def test_it_copies_its_master_and_says_who_it_is(tmp_path: Path) -> None:

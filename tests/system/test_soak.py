@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.support.soak import times
 
-MINUTES = 0.5
-"""Two cores for half of that are what `make test` gives the simulation."""
+MINUTES = 0.25
+"""Of two processes: what `make test` gives the simulation beside the unit layer's seeds."""
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:

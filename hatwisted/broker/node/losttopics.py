@@ -5,7 +5,9 @@ that is killed before that is written, or promoted before it has copied it, come
 can read, since to readers their topic doesn't exist. RocketMQ's stays so until somebody sends to it.
 
 A topic whose newest message is younger than the last change of the table can't be one that was deleted: the
-deletion would have been a change. One that is older may be, and is left alone.
+deletion would have been a change. One that is older may be, and is left alone. (If a clock was ahead when the
+message was put, and right again when the topic was deleted, a deleted one whose messages are still here comes
+back.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How a cluster is, as one screen of 80 columns: brokers in two lines each, groups, and what to do.
 
-Nothing is cut off and no column is shared, so that a narrow terminal folds lines and loses none.
+Nothing is cut off and no column is shared, so that a narrow terminal folds lines and loses none: what doesn't fit
+goes on below its beginning.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from hatwisted.health.events import Event
@@ -42,6 +44,15 @@ def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> 
     return Group(*parts)
 
 
+def _hanging(first: str | tuple[str, str], rest: Text) -> Table:
+    """One line, whose folded rest begins below `rest`, not below `first`."""
+    line = Table.grid()
+    line.add_column(no_wrap=True)
+    line.add_column(overflow="fold")
+    line.add_row(Text.assemble(first), rest)
+    return line
+
+
 def _head(view: View, found: list[Finding]) -> Iterable[RenderableType]:
     problems = sum(each.weight is Weight.PROBLEM for each in found)
     when = datetime.fromtimestamp(view.now.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.now.at else ""
@@ -59,7 +70,7 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
             seen = broker.group
             yield Text()
             yield Text(printable(seen), "bold")
-        yield Padding(_who(view, broker), (0, 0, 0, 2))
+        yield _hanging(f"  {broker.id:>3} ", _who(view, broker))
         if broker.error is None:
             yield Padding(Text(_figures(view, broker), FAINT), (0, 0, 0, 6))
 
@@ -67,7 +78,7 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
 def _who(view: View, broker: BrokerFigures) -> Text:
     role = broker.role or ("MASTER" if broker.is_master else "SLAVE")
     state, mood = state_of(view, broker)
-    words = f"{broker.id:>3} {role:<12}  {printable(broker.address)}  {printable(make_of(broker))}  "
+    words = f"{role:<12}  {printable(broker.address)}  {printable(make_of(broker))}  "
     return Text.assemble(words, (printable(state), STYLES[mood]))
 
 
@@ -109,7 +120,7 @@ def _groups(look: Look) -> Iterable[RenderableType]:
     for each in behind[:MOST_GROUPS]:
         style = BAD if each.behind >= GROUP_BEHIND else ""
         members = "" if each.members is None else f"  {counted(each.members, 'member')}"
-        yield Text(f"  {each.behind:>12,}  {printable(each.name)}{members}", style)
+        yield _hanging((f"  {each.behind:>12,}  ", style), Text(f"{printable(each.name)}{members}", style))
     if len(behind) > MOST_GROUPS:
         yield Text(f"  and {len(behind) - MOST_GROUPS} more: --json has all", FAINT)
 
@@ -118,7 +129,8 @@ def _advice(found: list[Finding]) -> Iterable[RenderableType]:
     for each in found:
         mark, style = ("!", BAD) if each.weight is Weight.PROBLEM else ("-", "")
         yield Text()
-        yield Text.assemble((f"{mark} {printable(each.where)}: ", style), printable(each.what))
+        said = Text.assemble((f"{printable(each.where)}: ", style), printable(each.what))
+        yield _hanging((f"{mark} ", style), said)
         yield Padding(Text(printable(each.advice)), (0, 0, 0, 2))
 
 
@@ -128,4 +140,4 @@ def _events(happened: Sequence[Event]) -> Iterable[RenderableType]:
         yield Text("since you watch", "bold")
     for each in happened[-MOST_EVENTS:]:
         when = datetime.fromtimestamp(each.at, UTC).strftime("%H:%M:%S")
-        yield Text.assemble((f"  {when}  ", FAINT), printable(f"{each.where}: {each.what}"))
+        yield _hanging((f"  {when}  ", FAINT), Text(printable(f"{each.where}: {each.what}")))

@@ -52,11 +52,10 @@ def neighbour_checks(config: BrokerConfig, network: Network, synchronised: bool 
     if config.vip_listen_enable:
         ports.append(config.vip_listen_port)
     free = {port: network.is_free(port) for port in ports}
-    yield of_ports(free, None if free[config.listen_port] else _running(config, network))
+    running = None if free[config.listen_port] else _running(config, network)
+    yield of_ports(free, None if running is None else _runtime(running))
     known = network.name_servers() if config.name_servers else {}
-    yield from of_name_servers(
-        {address: str(info) if isinstance(info, ClientError) else None for address, info in known.items()}
-    )
+    yield from _of_name_servers(config, known, running)
     offset = None
     if config.broker_role is BrokerRole.SLAVE:
         master = _master(config, [info for info in known.values() if isinstance(info, ClusterInfo)])
@@ -74,12 +73,51 @@ def neighbour_checks(config: BrokerConfig, network: Network, synchronised: bool 
     yield from of_clock(synchronised, offset)
 
 
-def _running(config: BrokerConfig, network: Network) -> str | None:
-    """For how long the broker on the own port runs, if it is this one."""
+def _of_name_servers(
+    config: BrokerConfig, known: Mapping[str, ClusterInfo | ClientError], running: Words | None
+) -> Iterator[Check]:
+    """Does each answer, and list the broker, if that runs?"""
+    lacking = [
+        address
+        for address, info in known.items()
+        if running is not None and isinstance(info, ClusterInfo) and not _lists(config, info, running)
+    ]
+    yield from of_name_servers(
+        {
+            address: str(info) if isinstance(info, ClientError) else None
+            for address, info in known.items()
+            if address not in lacking
+        }
+    )
+    for address in lacking:
+        yield problem(
+            "name-server",
+            f"{address} answers, and doesn't list this broker, which runs: clients don't find it there",
+            "restart the broker if namesrvAddr is newer than its start; another one may have its brokerName and "
+            "brokerId; else its log says why",
+        )
+
+
+def _lists(config: BrokerConfig, info: ClusterInfo, running: Words) -> bool:
+    """By its own id, at the address that it says it has."""
+    group = info.broker_addr_table.get(config.broker_name)
+    found = None if group is None else group.broker_addrs.get(config.broker_id)
+    address = _told(running).get("brokerIP1")
+    return found is not None and (address is None or found == f"{address}:{config.listen_port}")
+
+
+def _running(config: BrokerConfig, network: Network) -> Words | None:
+    """What the broker on the own port says, if it is this one."""
     words = network.broker(own_address(config))
-    told = None if words.config is None else properties_in(words.config)
-    if told is None or told.get("brokerName") != config.broker_name:
-        return None
+    return words if _told(words).get("brokerName") == config.broker_name else None
+
+
+def _told(words: Words) -> Mapping[str, str]:
+    """The configuration that a broker says it has."""
+    return (None if words.config is None else properties_in(words.config)) or {}
+
+
+def _runtime(words: Words) -> str:
     return time_text(javatext.runtime(words.runtime.get("runtime")) or 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,9 @@ from hatwisted.pipeline.jobs.messageselection import Selection
 from hatwisted.wire.properties import decode_properties
 from tests.support.golden import records
 from tests.support.goldenlog import MASTER, instant
+from tests.support.logbuilder import LogBuilder
 
+HOUR = 3_600_000  # ms
 NASTY_BODIES = (
     b"", b" blanks ", b"\xff\xfe", b"\x00", b"a\r\nb", b"a\rb", b"a\nb", b'"', b'a","b', b"\\", b'\\"', b"'",
     b"#c", "grün 𝄞   ".encode(), b"\xed\xa0\x80", bytes(range(256)), b"null", b"NaN", b"{}", b"\t", b"\x1f\x7f",
@@ -104,6 +107,26 @@ def test_the_golden_store_comes_back_in_order(spark, name, tmp_path):
     assert plain and all(row.content == each.body for row, each in plain)
     assert [row.born for row in rows] == [each.born_timestamp for each in log]
     assert told[-1] == (told[-1][1], told[-1][1])
+
+
+@pytest.mark.parametrize("name", ["m.ndjson", "m.csv", "m.parquet"])
+def test_times_are_the_same_in_a_session_of_any_zone(spark, name, tmp_path):
+    """Around the hour that New York's clocks have twice."""
+    log, begin = LogBuilder(), int(datetime(2025, 11, 2, 4, 30, tzinfo=UTC).timestamp() * 1000)
+    for time in range(begin, begin + 4 * HOUR, HOUR // 12):
+        log.add("T", body=b"%d" % time, store_timestamp=time, born_timestamp=time)
+    log.save(tmp_path / "broker-a")
+    hour = (datetime(2025, 11, 2, 5, 30, tzinfo=UTC), datetime(2025, 11, 2, 6, 30, tzinfo=UTC))
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        options = ExportOptions(selection=Selection((), *hour))
+        export([str(tmp_path / "broker-a")], str(tmp_path / name), options, spark=spark)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before))
+    found = [(row.content, row.born) for row in rows_of(tmp_path / name)]
+    times = range(begin + HOUR, begin + 2 * HOUR, HOUR // 12)
+    assert found == [(b"%d" % time, time) for time in times]
 
 
 def test_columns_and_topics(spark, tmp_path):

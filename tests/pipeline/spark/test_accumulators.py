@@ -15,7 +15,7 @@ from hatwisted.pipeline.spark.sparksession import let_jvm_end
 
 TOKEN = "token"
 NO_UPDATES = struct.pack("!i", 0)
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @pytest.fixture

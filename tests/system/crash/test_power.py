@@ -14,7 +14,7 @@ from tests.support.recordeddisks import RecordedDisks, begin_writeback, missing
 from tests.support.soak import times
 
 LIVES = 3 if times(1) == 1 else 20
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -23,7 +23,7 @@ from tests.support.figures import Figures
 from tests.support.pages import blocks, put_in, run_block
 
 ROOT = Path(__file__).parents[3]
-SECONDS = 60.0
+SECONDS = 120.0
 RULES = ROOT / "conf" / "monitoring" / "alerts.yml"
 DASHBOARD = ROOT / "conf" / "monitoring" / "dashboard.json"
 MISSING = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]

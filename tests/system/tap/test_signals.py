@@ -24,7 +24,7 @@ from testbed.processes import (
 )
 from testbed.remotingclient import RemotingClient
 
-SECONDS = 60.0
+SECONDS = 120.0
 SMALL = (
     "bindAddress=127.0.0.1\nbrokerIP1=127.0.0.1\nbrokerIP2=127.0.0.1\nembeddedNamesrv=false\n"
     "mappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"

@@ -22,7 +22,7 @@ from testbed.processes import (
     namesrv_answers,
 )
 
-SECONDS = 60.0
+SECONDS = 120.0
 WATCHDOG_SECONDS = 1.0
 SETTINGS = (
     "bindAddress=127.0.0.1",

@@ -111,6 +111,21 @@ class NeighbourTests(SynchronousTestCase):
         self.assertIsNone(found.weight)
         self.assertIn("this broker runs, for 2 min", found.what)
 
+    def test_a_broker_that_runs_has_to_be_listed_by_each_name_server(self) -> None:
+        self.network.taken = {10921, 10922}
+        self.network.said["127.0.0.1:10921"] = words(brokerName="broker-a", brokerIP1="10.0.0.6")
+        for slaves, listed in (
+            ({1: "10.0.0.6:10921"}, True),
+            ({}, False),
+            ({2: "10.0.0.6:10921"}, False),
+            ({1: "10.0.0.7:10921"}, False),
+        ):
+            self.network.names = {NAMES: cluster({0: MASTER, **slaves})}
+            if listed:
+                self.assertEqual(self.found()["name-server"].what, f"{NAMES} answers")
+            else:
+                self.assertIn(f"{NAMES} answers, and doesn't list this broker", self.problem("name-server"))
+
     def test_ports_of_somebody_else(self) -> None:
         self.network.taken = {10921}
         self.assertEqual(self.problem("ports"), "10921: in use", "nobody who answers")

@@ -117,6 +117,10 @@ class ScreenTests(SynchronousTestCase):
         self.assertIn("1.9 GiB behind", text)
         self.assertIn("and 4 more", text)
         self.assertIn("b:1  no answer", text)
+        self.assertNotIn("…", text)
+        marks, heads = ("! ", "- "), ("name server", "a-broker-with-a-rather-long-name", "consumer groups")
+        begins = [each for each in lines[1:] if each and not each.startswith((" ", *marks))]
+        self.assertTrue(all(each.startswith(heads) for each in begins), f"folded to the edge: {begins}")
 
     def test_spans(self):
         told = [span_text(each) for each in (0.42, 42, 600, 9000)]

@@ -87,7 +87,7 @@ class UsualRecordTests(SynchronousTestCase):
         self.usual = compiled().usual_records
 
     @examples(200)
-    @given(st.lists(records(odd=False), min_size=1, max_size=12), st.booleans())
+    @given(st.lists(records(odd=False), min_size=1, max_size=6), st.booleans())
     def test_usual_records_are_all_found(self, fields: list[dict[str, Any]], keys: bool) -> None:
         data = piece(fields)
         found = self.usual(data, BASE, keys)
@@ -97,7 +97,7 @@ class UsualRecordTests(SynchronousTestCase):
         self.assertEqual(found.queued, queued[-1] if queued else 0)
 
     @examples(200)
-    @given(st.lists(records(odd=True), min_size=1, max_size=12))
+    @given(st.lists(records(odd=True), min_size=1, max_size=6))
     def test_whatever_is_found_is_right(self, fields: list[dict[str, Any]]) -> None:
         data = piece(fields)
         found = self.usual(data, BASE, True)
