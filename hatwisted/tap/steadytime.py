@@ -89,9 +89,9 @@ class SteadyTime:
                 return 0.0
         elif self._led_since is not None:
             self._log.warn(
-                "the system clock was {step:.0f} s ahead for {time:.0f} s: ignored",
+                "the system clock was {step:.0f} s ahead for {lasted:.0f} s: ignored",
                 step=self._lead,
-                time=self._monotonic() - self._led_since,
+                lasted=self._monotonic() - self._led_since,
             )
         self._led_since = None
         return behind
@@ -111,10 +111,10 @@ class SteadyTime:
                 return
             self._log.warn(
                 "the system clock was set {way} by {step:.0f} s: timers and store times follow in "
-                "{time:.0f} s",
+                "{takes:.0f} s",
                 way="forward" if behind > 0 else "back",
                 step=abs(behind),
-                time=abs(behind) / (FASTEST - 1 if behind > 0 else 1 - SLOWEST),
+                takes=abs(behind) / (FASTEST - 1 if behind > 0 else 1 - SLOWEST),
             )
 
 

@@ -211,6 +211,22 @@ class SuiteTests(SynchronousTestCase):
         self.assertEqual(alone, {})
 
 
+class LogTests(SynchronousTestCase):
+    def test_no_event_has_a_field_that_twisteds_older_observers_take_for_their_own(self) -> None:
+        taken = {"time", "system", "message", "format", "isError"}
+        calls = [
+            (path, node)
+            for path, tree in modules()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and re.match(r"(self\.)?_?log\.\w+$", ast.unparse(node.func))
+        ]
+        self.assertGreater(len(calls), 100)
+        self.assertEqual(
+            [f"{path}:{each.lineno}" for path, each in calls if taken & {key.arg for key in each.keywords}],
+            [],
+        )
+
+
 def commands(command: Command, context: Context, path: str = "") -> Iterator[tuple[str, Command]]:
     """(words, command) of all that do something."""
     if not isinstance(command, Group):

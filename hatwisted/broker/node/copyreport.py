@@ -137,8 +137,8 @@ class CopyReport:
         if not self.level:
             self.level = True
             self._log.info(
-                "level with its master at offset {offset}, after {time}",
-                event="slave.level", offset=ours, time=time_text(now - self._since),
+                "level with its master at offset {offset}, after {took}",
+                event="slave.level", offset=ours, took=time_text(now - self._since),
             )  # fmt: skip
 
     def _log_progress(self, ours: int, end: int) -> None:

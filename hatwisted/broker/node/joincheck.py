@@ -57,7 +57,7 @@ class JoinCheck:
         for warning in [*found.warnings, *clock_warning(info, self._clock.seconds())]:
             if warning not in self._said:
                 self._said.add(warning)
-                self._log.warn("{warning}", event="slave.pairing", warning=warning)
+                self._log.warn("{said}", event="slave.pairing", said=warning)
         return "; ".join(found.objections) or None
 
 

@@ -111,6 +111,8 @@ class IndexFile:
         self.slots_used = header[4]
         self.count = min(max(header[5], 1), items)
         self.dirty = False
+        self.doubtful = False
+        """A sync has failed: the kernel takes its pages for clean, on the disk or not."""
 
     def __repr__(self) -> str:
         return f"<IndexFile {self.path}: {self.count - 1} items>"
@@ -335,6 +337,15 @@ class IndexFile:
             self._write_header()
             changed = True
         return changed
+
+    def write_again(self) -> None:
+        """Make all that it has part of the next sync, on the disk or not."""
+        pages = self._writable()
+        pages.write(HEADER.size, self._slots.tobytes())
+        for first in range(1, self.count, RELINK_BATCH):
+            items = self._items[first : min(first + RELINK_BATCH, self.count)]
+            pages.write(self._items_at + first * ITEM.size, items.tobytes())
+        self._write_header()
 
     def _recount_end(self) -> None:
         """Set the end of the last item kept; its time is known to the second only."""

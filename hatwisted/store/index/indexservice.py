@@ -125,8 +125,8 @@ class IndexService:
             self.files.append(IndexFile(self._fs.open(path), path, self._slots, self._items))
 
     def repair(self, trusted_timestamp: int, filled: int | None = None) -> None:
-        """After an unclean exit: check and link again every file not known to be on disk as a whole. What doesn't
-        hold is cut, to be dispatched again.
+        """After an unclean exit: check and link again every file not known to be on disk as a whole, and write it
+        again: a sync of it may have failed. What doesn't hold is cut, to be dispatched again.
 
         - trusted_timestamp: ms, of the last item that is known to be, by the checkpoint
         - filled: physical offset of its record, which counts instead; None: not known
@@ -138,17 +138,27 @@ class IndexService:
             sound, found = file.sound_count(), file.count
             with _room_for(file):
                 changed = file.relink(sound)
+            self._write_again(file)
             if changed:
                 self._log.warn("index file {path} relinked after an unclean exit", path=file.path)
-            if sound < found:
+            # One that others follow was full: if it isn't now, its header hasn't reached the disk.
+            lost = file.room if position < len(self.files) - 1 else found - sound
+            if lost:
                 self._log.warn(
                     "index file {path}: {count} items are missing or out of order; rebuilding them",
                     path=file.path,
-                    count=found - sound,
+                    count=lost,
                 )
                 self._drop_from(position + 1)
                 break
         self._drop_empty()
+
+    def _write_again(self, file: IndexFile) -> None:
+        try:
+            with _room_for(file):
+                file.write_again()
+        except StoreFull as error:
+            self._log.warn("{error}; if a sync of it failed, it isn't made up for", error=error)
 
     def truncate(self, physical_end: int) -> int:
         """Cut items of records at or beyond the log's end; returns how many. Left in place they would keep
@@ -310,7 +320,7 @@ class IndexService:
 
     def flush(self) -> Deferred[None]:
         """Make everything appended by now durable, in the worker. What fails is tried again with the next
-        flush."""
+        flush, and checked at the next start all the same."""
         return self._elsewhere(self.datasync)
 
     def datasync(self) -> None:
@@ -319,18 +329,20 @@ class IndexService:
         names = self._names_changed
         for file in files:
             if not file.room:
-                filled.append((file.end_timestamp, file.end_physical))
+                filled.append((file, file.end_timestamp, file.end_physical))
             if file.dirty:
                 try:
                     file.datasync()
                 except BaseException:
-                    file.dirty = True
+                    file.dirty = file.doubtful = True
                     raise
         if names != self._names_synced:
             self._fs.sync_folder(self._directory)
             self._fs.sync_folder(dirname(self._directory))
             self._names_synced = names
-        for timestamp, physical in filled:
+        for file, timestamp, physical in filled:
+            if file.doubtful:
+                break
             self.checkpoint_timestamp = max(self.checkpoint_timestamp, timestamp)
             self.filled = max(self.filled, physical)
 

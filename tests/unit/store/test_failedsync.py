@@ -131,6 +131,40 @@ class FailedSyncTests(PowerLossCase):
         report = self.assert_entries_outlast_power()
         self.assertEqual(report.dispatched_from, 0)
 
+    def leave_items_out(self) -> list[int]:
+        """Of a whole log file, the key index's first file is in a sync that fails; the offsets that it names."""
+        self.start(index_items=20)
+        puts = self.put("T", b"of the first file" * 60, 58, properties=b"KEYS\1k\2")
+        self.flush()
+        # Two files are made ahead, each with a sync of its own.
+        self.disk.strike(Strike(("datasync",), "/s/index.next", after=2, error=errno.EIO))
+        self.dispatch()
+        self.pass_time(12)
+        path = min(path for path in self.disk.names.files if path.startswith("/s/index/"))
+        self.assertTrue(self.disk.names.files[path].doubtful)
+        return [put.offset for put in reversed(puts)]
+
+    def assert_items_outlast_power(self, offsets: list[int]) -> None:
+        """Once a checkpoint covers the second file's begin, recovery doesn't look at the first one any more."""
+        (first,) = self.put("T", b"of the second file" * 60)
+        self.assertEqual(first.offset, 1 << 16)
+        self.flush()
+        self.pass_time(30)
+        self.lose_power()
+        self.start(index_items=20)
+        self.dispatch()
+        assert self.store.index is not None
+        self.assertEqual(self.store.index.query("T", "k", 100, 0, 1 << 62), offsets)
+
+    def test_B169_items_that_a_failed_sync_left_out_are_built_again(self) -> None:
+        self.assert_items_outlast_power(self.leave_items_out())
+
+    def test_B169_items_that_a_failed_sync_left_out_are_synced_after_a_restart(self) -> None:
+        offsets = self.leave_items_out()
+        self.kill()
+        self.start(index_items=20, same_boot=True)
+        self.assert_items_outlast_power(offsets)
+
     def torn(self) -> bytearray:
         """A tail of some sectors is torn; what the disk holds of the log's first file."""
         self.start()

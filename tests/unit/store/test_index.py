@@ -495,7 +495,7 @@ class LoadTests(IndexTestCase):
             full.lift()
             self.assertEqual(offer(service, [(2, 2, 2)]), 1)
             self.assertEqual(offer(service, [(3, 3, 3)]), 1)
-            self.assertEqual(fs.count("reserve", path.name), 3)
+            self.assertEqual(fs.count("reserve", path.name), 4)
             fs = FaultyFileSystem()
             service.close()
 
