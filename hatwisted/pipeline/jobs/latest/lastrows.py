@@ -36,7 +36,7 @@ def check_key(name: str, there: pa.Schema) -> None:
 
 
 def with_key(rows: pa.Table, name: str) -> pa.Table:
-    """Rows that have a key, with the column KEY in front; a body without bytes is null.
+    """Rows that have a key and say where they lie, with the column KEY in front; a body without bytes is null.
 
     - rows: of a landed table
     - name: the column that is the key
@@ -46,9 +46,11 @@ def with_key(rows: pa.Table, name: str) -> pa.Table:
         texts = column.cast(pa.list_(pa.string()))
         column = pc.binary_join(texts, " ")
     rows = rows.add_column(0, KEY, column.cast(pa.string()))
-    named = pc.and_(
+    named = pc.and_kleene(
         pc.greater(pc.utf8_length(rows.column(KEY)), 0), pc.greater(pc.utf8_length(_topics(rows)), 0)
     )
+    for name in ("broker", "physical_offset"):  # a row of the user's own may lack them, and would match none
+        named = pc.and_kleene(named, rows.column(name).is_valid())
     rows = rows.filter(pc.fill_null(named, False))
     if "body" in rows.column_names:
         body = rows.column("body").cast(pa.binary())

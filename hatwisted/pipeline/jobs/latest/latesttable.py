@@ -5,8 +5,8 @@ files that a compaction of the landed table has written again are merged again, 
 which would come back. So the table is determined by the rows of the other one alone, in whatever order they are
 merged, and a killed run is made up for by the next one.
 
-Each run's last merge says which version of the landed table it's of. Only files that this version has and the one
-before hadn't are read.
+Each run says up to which version of the landed table it has merged (keyedtable.py). Only files that this version
+has and that one hadn't are read.
 """
 
 from __future__ import annotations
@@ -14,36 +14,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
+import pyarrow.dataset as pads
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
-from hatwisted.pipeline.delta.deltatable import (
-    ATTEMPTS,
-    is_table,
-    one_line,
-    open_table,
-    prepare_table,
-    table_rows,
-)
+from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE
-from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.latest.lastrows import KEY, KEYS, LATER, check_key, last_rows, with_key
+from hatwisted.pipeline.jobs.latest.keyedtable import KeyedTable, Merged
+from hatwisted.pipeline.jobs.latest.lastrows import KEY, KEYS, check_key, last_rows, with_key
 
-PARTITION_BY: Final = ("topic",)
-APPLICATION: Final = "hatwisted.latest/"
-"""Prefix of the application id, whose number is the landed table's version."""
-LATEST: Final = "latest"
-"""Within a commit's note: of what the table is."""
-MERGE_BYTES: Final = 256 << 20
-"""Of rows, in memory, that are merged at a time."""
+MERGE_BYTES: Final = 64 << 20
+"""Of rows, in memory, that are merged at a time. Each merge reads the rows of their topics' keys, so few are
+quicker."""
+BATCH_ROWS: Final = 8192
+"""Rows that are looked at together."""
 
 Progress = Callable[[int, int], None]
 
@@ -82,7 +73,7 @@ def latest(
     - into: the keyed table, likewise; made if there's none
     - key: the column that is the key: texts, integers, or `keys`, whose texts are joined by blanks
     - topics: only of these; none: of all
-    - progress: called with (files done, files in all)
+    - progress: called with (bytes done, bytes in all)
     - seconds: the clock that durations are taken from
 
     Raises PipelineError: WrongTable, WrongSchema naming the column.
@@ -90,18 +81,16 @@ def latest(
     begun, path, target = seconds(), table_path(table), table_path(into)
     if not is_table(path):
         raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
-    source = open_table(path)
-    rows = pa.schema(source.schema().to_arrow())
-    _check(path, rows, key)
-    keyed = pa.schema([pa.field(KEY, pa.string()), *(item for item in rows if item.name != STORE_DATE)])
-    run = _Run(source, path, target, key, tuple(sorted(topics)))
-    types = prepare_table(target, keyed, PARTITION_BY)
-    run.check()
-    run.merge(types, progress or _silent)
+    source = _Source(path, tuple(sorted(set(topics))))
+    _check(path, source.columns, key)
+    keyed = [pa.field(KEY, pa.string()), *(item for item in source.columns if item.name != STORE_DATE)]
+    what = {"of": source.id, "key": key, "topics": list(source.topics)}
+    run = _Run(source, KeyedTable(target, what), key, progress or _silent)
+    run.merge(pa.schema(keyed))
     return LatestResult(
         table=path,
         into=target,
-        version=source.version(),
+        version=source.version,
         **asdict(run.done),
         seconds=seconds() - begun,
     )
@@ -127,114 +116,113 @@ class _Done:
     updated: int = 0
 
 
+class _Source:
+    """A landed table's newest version. path: of the table; topics: only these; none: all."""
+
+    def __init__(self, path: str, topics: tuple[str, ...]) -> None:
+        self._path = path
+        self._table = open_table(path)
+        self._rows = self._opened(self._table)
+        self._sizes = _sizes(self._table)
+        self.topics = topics
+        self.columns = self._rows.schema
+        self.version: int = self._table.version()
+        self.id = str(self._table.metadata().id)
+
+    def reached(self) -> Merged:
+        """What is merged once all its files are."""
+        return Merged.of(self.version, self._sizes)
+
+    def files_since(self, merged: Merged | None) -> list[tuple[Any, int]]:
+        """Files, as Arrow reads them, with their bytes. merged: without its files."""
+        known = self._known(merged)
+        chosen = pads.field("topic").cast(pa.string()).isin(pa.array(self.topics, pa.string()))
+        fragments = self._rows.get_fragments(filter=chosen if self.topics else None)
+        return [(each, self._sizes.get(each.path, 0)) for each in fragments if each.path not in known]
+
+    def rows(self, file: Any) -> Iterator[pa.Table]:
+        """A file's, a few at a time."""
+        try:
+            # No batch is read ahead: sixteen are by default, each of as many bytes as a merge takes.
+            for batch in file.to_batches(schema=self.columns, batch_size=BATCH_ROWS, batch_readahead=1):
+                yield pa.Table.from_batches([batch])
+        except FileNotFoundError:
+            raise WrongTable(
+                f"{self._path}: its file {file.path} has just been removed, as by a vacuum; try again"
+            ) from None
+
+    def _known(self, merged: Merged | None) -> dict[str, int]:
+        if merged is None:
+            return {}
+        try:
+            found = _sizes(DeltaTable(self._path, version=merged.version))
+        except (DeltaError, OSError):
+            return {}  # that version's log has expired: all again, which changes nothing of what is there
+        return found if Merged.of(merged.version, found) == merged else {}
+
+    def _opened(self, table: DeltaTable) -> pads.Dataset:
+        try:
+            return table_rows(table, self._path)
+        except DeltaError as error:
+            raise WrongTable(f"{self._path}: can't be read: {one_line(error)}") from error
+
+
+def _sizes(table: DeltaTable) -> dict[str, int]:
+    """Bytes of a version's files by their paths."""
+    found = pa.table(table.get_add_actions())
+    paths = map(unquote, found.column("path").to_pylist())
+    return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
+
+
 class _Run:
     """One run.
 
-    - source: the landed table's version
-    - path: of that table
-    - target: path of the keyed one
+    - source: the landed table
+    - target: the keyed one
     - key: column
-    - topics: only these; none: all
+    - progress: called with (bytes done, bytes in all)
     """
 
-    def __init__(self, source: DeltaTable, path: str, target: str, key: str, topics: tuple[str, ...]) -> None:
+    def __init__(self, source: _Source, target: KeyedTable, key: str, progress: Progress) -> None:
         self._source = source
-        self._path = path
         self._target = target
         self._key = key
-        self._topics = topics
-        self._what = {"of": str(source.metadata().id), "key": key, "topics": list(topics)}
-        digest = sha256(repr(sorted(self._what.items())).encode()).hexdigest()[:16]
-        self._application = APPLICATION + digest
+        self._progress = progress
         self.done = _Done()
 
-    def check(self) -> None:
-        """Raises WrongTable if the keyed table is of another one, or by another key."""
-        notes = (note[LATEST] for note in commit_notes(open_table(self._target)) if LATEST in note)
-        found = next(notes, self._what)
-        if found != self._what:
-            raise WrongTable(
-                f"{self._target}: has the last messages of another table, or by another key or of other topics"
-                f" (key {found.get('key')}, topics {', '.join(found.get('topics') or ()) or 'all'});"
-                " give the same, or a new folder"
-            )
-
-    def merge(self, types: pa.Schema, progress: Progress) -> None:
-        """What is new.
-
-        - types: the keyed table's columns
-        - progress: called with (files done, files in all)
-        """
+    def merge(self, columns: pa.Schema) -> None:
+        """What is new. columns: of the keyed table's rows."""
+        types = self._target.prepare(columns)
+        files = self._source.files_since(self._target.merged())
         waiting: list[pa.Table] = []
-        for rows, is_last in self._batches(progress):
-            if rows is not None:
-                waiting.append(rows)
-            if is_last or sum(each.nbytes for each in waiting) >= MERGE_BYTES:
-                if waiting:
-                    self._merge(last_rows(pa.concat_tables(waiting)), types, is_last)
+        for rows in self._keyed(files):
+            waiting.append(rows)
+            if sum(each.nbytes for each in waiting) >= MERGE_BYTES:
+                self._merge(waiting, types, None)
                 waiting = []
+        if files:
+            self._merge(waiting, types, self._source.reached())
+            self._target.compact()
 
-    def _batches(self, progress: Progress) -> Iterator[tuple[pa.Table | None, bool]]:
-        """(rows with a key, is it the end?)."""
-        files = self._new_files()
-        for number, fragment in enumerate(files, 1):
-            for batch in fragment.to_batches(schema=self._schema):
-                rows = pa.Table.from_batches([batch])
-                if self._topics:
-                    rows = rows.filter(
-                        pc.is_in(rows.column("topic").cast(pa.string()), pa.array(self._topics))
-                    )
+    def _keyed(self, files: list[tuple[Any, int]]) -> Iterator[pa.Table]:
+        done, total = 0, sum(size for _, size in files)
+        for file, size in files:
+            for rows in self._source.rows(file):
                 keyed = with_key(rows, self._key)
                 self.done.rows += len(rows)
                 self.done.without_key += len(rows) - len(keyed)
                 if len(keyed):
-                    yield keyed, False
-            progress(number, len(files))
-        yield None, True
+                    yield keyed
+            done += size
+            self._progress(done, total)
 
-    def _new_files(self) -> list[Any]:
-        """Those that this version has and the merged one hadn't."""
-        found = table_rows(self._source, self._path)
-        self._schema = found.schema
-        files = list(found.get_fragments())
-        merged = open_table(self._target).transaction_version(self._application)
-        if merged is None:
-            return files
-        try:
-            before = DeltaTable(self._path, version=merged)
-            known = {fragment.path for fragment in table_rows(before, self._path).get_fragments()}
-        except (DeltaError, OSError):
-            return files  # that version's log has expired: all again, which changes nothing of what is there
-        return [file for file in files if file.path not in known]
-
-    def _merge(self, rows: pa.Table, types: pa.Schema, is_last: bool) -> None:
-        rows = rows.select(types.names).cast(types)
-        note: dict[str, Any] = {NOTE: {LATEST: self._what}}
-        reached = [Transaction(self._application, self._source.version())] if is_last else []
-        refusal: Exception | None = None
-        for _ in range(ATTEMPTS):
-            properties = CommitProperties(app_transactions=reached, custom_metadata=note)
-            merge = open_table(self._target).merge(
-                rows,
-                f"t.topic = s.topic AND t.{KEY} = s.{KEY} AND t.broker = s.broker",
-                source_alias="s",
-                target_alias="t",
-                commit_properties=properties,
-            )
-            try:
-                did = merge.when_matched_update_all(LATER).when_not_matched_insert_all().execute()
-            except CommitFailedError as error:
-                refusal = error
-                continue
-            except DeltaError as error:
-                raise WrongTable(f"{self._target}: can't be merged into: {one_line(error)}") from error
-            self.done.inserted += did["num_target_rows_inserted"]
-            self.done.updated += did["num_target_rows_updated"]
-            return
-        raise WrongTable(
-            f"{self._target}: no merge after {ATTEMPTS} attempts: {refusal};"
-            " try again when fewer writers are active"
-        )
+    def _merge(self, waiting: list[pa.Table], types: pa.Schema, reached: Merged | None) -> None:
+        rows = types.empty_table()
+        if waiting:
+            rows = last_rows(pa.concat_tables(waiting)).select(types.names).cast(types)
+        inserted, updated = self._target.merge(rows, reached)
+        self.done.inserted += inserted
+        self.done.updated += updated
 
 
 def _silent(done: int, total: int) -> None:

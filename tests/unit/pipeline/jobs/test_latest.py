@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import tempfile
 from itertools import count
 from pathlib import Path
@@ -12,9 +13,9 @@ from unittest import TestCase
 from unittest.mock import patch
 
 import msgspec
+import pyarrow as pa
 from click.testing import CliRunner
-from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 from deltalake.table import TableMerger
 
 from hatwisted.cli.main import main
@@ -163,12 +164,75 @@ class MergeTests(LatestCase):
         def late(merge: Any) -> Any:
             if rivals:
                 rivals.pop()()
-                raise CommitFailedError("a rival was quicker")
             return execute(merge)
 
         with patch.object(TableMerger, "execute", late):
             self.latest()
         self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_what_was_read_is_noted_wherever_the_last_merge_ends(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        with patch.object(latesttable, "MERGE_BYTES", 1):  # so that nothing is left for the end
+            self.assertEqual(self.latest().rows, 50)
+        self.assertEqual(self.latest().rows, 0)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_rows_that_have_no_key_are_read_once(self) -> None:
+        self.stores[0].append(40)
+        self.land(self.stores[0])
+        found = self.latest(key="unique_key")
+        self.assertEqual((found.rows, found.without_key, found.inserted), (40, 40, 0))
+        self.assertEqual(self.latest(key="unique_key").rows, 0)
+
+    def test_rows_of_the_user_s_own_that_lie_nowhere_are_left_out(self) -> None:
+        self.stores[0].append(40)
+        self.land(self.stores[0])
+        row = DeltaTable(self.table).to_pyarrow_table().slice(0, 1)
+        for name in ("broker", "physical_offset"):
+            at = row.column_names.index(name)
+            lost = row.set_column(at, name, pa.nulls(1, row.column(at).type))
+            write_deltalake(self.table, lost, mode="append")
+        self.latest()
+        write_deltalake(self.table, lost, mode="append")
+        self.assertEqual(self.latest().without_key, 1)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_a_landed_table_may_be_vacuumed_and_restored(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        early = DeltaTable(self.table).version()
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        self.latest()
+        DeltaTable(self.table).restore(early)
+        DeltaTable(self.table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+        self.assertEqual(self.latest().rows, 0)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_a_backup_that_comes_to_the_same_version_again_is_told_apart(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        backup = self.folder / "backup"
+        shutil.copytree(self.table, backup)
+        self.stores[0].append(10)
+        self.land(self.stores[0])
+        before = self.latest().version
+        shutil.rmtree(self.table)
+        backup.rename(self.table)
+        self.stores[0].append(30)
+        self.land(self.stores[0])
+        self.assertEqual(self.latest().version, before)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_many_small_merges_leave_few_files(self) -> None:
+        for _ in range(9):
+            self.stores[0].append(2)
+            self.land(self.stores[0])
+            self.latest(key="physical_offset")
+        self.assertLess(len(DeltaTable(self.into).file_uris()), 9)
+        self.assertEqual(len(self.rows()), 18)
+        self.assertEqual(self.latest(key="physical_offset").rows, 0)
 
     def test_of_some_topics_and_by_another_column(self) -> None:
         self.stores[0].append(60)
@@ -194,6 +258,25 @@ class RefusedTests(LatestCase):
                 self.latest(**other)
         with self.assertRaisesRegex(WrongSchema, "has a column key"):
             latest(self.into, str(self.folder / "more"))
+
+    def test_a_table_of_something_else_is_left_as_it_is(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        write_deltalake(self.into, pa.table({"topic": ["mine"], "amount": [1]}), partition_by=["topic"])
+        with self.assertRaisesRegex(WrongTable, "rows that aren't the last messages of a table"):
+            self.latest()
+        self.assertEqual(DeltaTable(self.into).version(), 0)
+
+    def test_what_arrow_cannot_read_is_told_in_a_line(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        table = DeltaTable(self.table)
+        Path(table.file_uris()[0]).unlink()
+        with self.assertRaisesRegex(WrongTable, "its file .* has just been removed"):
+            self.latest()
+        table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+        with self.assertRaisesRegex(WrongTable, "can't be read: .*deletionVectors"):
+            self.latest()
 
     def test_the_command(self) -> None:
         self.stores[0].append(100)
