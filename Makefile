@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 # What a target needs beside the server: the extras of setup.cfg, each installed once and marked by a stamp.
 SERVER := $(VENV)/.installed-server
 extras = $(SERVER) $(patsubst %,$(VENV)/.installed-%,$(1))
-PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# --use-pep517: a pip before 23.1 (Debian 12's) otherwise warns of a dependency that comes as source.
+PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --use-pep517 --quiet --disable-pip-version-check
 
 # The first Python that is new enough and can make a venv; another: make PYTHON=/path/to/python3.12
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python

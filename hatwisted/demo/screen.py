@@ -87,7 +87,15 @@ class Screen:
                 self.console.print()
 
     def _print(self, mark: str, colour: str, text: str) -> None:
-        self.console.print(Text.assemble((mark, colour), text), soft_wrap=True)
+        if not self.console.is_terminal:
+            self.console.print(Text.assemble((mark, colour), text), soft_wrap=True)
+            return
+        # Folded between words, below its beginning; a path longer than a line is folded where it has to be.
+        line = Table.grid()
+        line.add_column(no_wrap=True)
+        line.add_column(overflow="fold")
+        line.add_row(Text(mark, colour), Text(text))
+        self.console.print(line)
 
 
 def messages(count: int) -> str:

@@ -30,9 +30,10 @@ SECONDS = 120.0
 SMALL = [
     *("--set", "bindAddress=127.0.0.1", "--set", "brokerIP1=127.0.0.1", "--set", "brokerIP2=127.0.0.1"),
     *("--set", "mappedFileSizeCommitLog=1048576", "--set", "mappedFileSizeConsumeQueue=20000"),
-    *("--set", "maxHashSlotNum=500", "--set", "maxIndexNum=2000"),
+    *("--set", "maxHashSlotNum=500", "--set", "maxIndexNum=2000", "--set", "diskMaxUsedSpaceRatio=95"),
 ]
-"""What the test adds: nobody outside of this machine is let in, and files of 1 GiB are too many."""
+"""What the test adds: nobody outside of this machine is let in, files of 1 GiB are too many, and how full
+its disk is is the machine's affair."""
 
 
 def commands() -> list[list[str]]:

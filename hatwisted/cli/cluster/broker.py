@@ -8,6 +8,7 @@ import sys
 import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
+from hatwisted.cli.cluster.mistakes import nearest
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.output import json_option, said, show
 from hatwisted.client.cluster import Cluster
@@ -49,7 +50,9 @@ def get_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool)
             raise CannotRun(f"{address}: its configuration can't be read: {error}") from error
         found = {key: every[key] for key in sorted(every) if not keys or _wanted(key, keys)}
         if missing := [key for key in keys if "*" not in key and key not in every]:
-            raise CannotRun(f"{address} has no key {', '.join(missing)}")
+            near = nearest(missing[0], every)
+            advice = f"did you mean {near}?" if near else "without a KEY all are shown"
+            raise CannotRun(f"{address} has no key {', '.join(missing)}; {advice}")
         show(as_json, found, ["key", "value"], found.items())
 
     sys.exit(run(namesrv, work))

@@ -13,25 +13,23 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
+from hatwisted.cli.cluster.mistakes import Work, cannot, with_names
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
-from hatwisted.clientcore.errors import ClientError, NoNameServer
+from hatwisted.clientcore.errors import ClientError
 
 EXIT_INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
 CHUNK: Final = 64 * 1024
 """Bytes read from standard input at once."""
 DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
-
-Work = Callable[[Cluster, "Interrupt"], Awaitable[int | None]]
 
 
 class Interrupt:
@@ -97,7 +95,7 @@ def run(namesrv: str, work: Work) -> int:
     A program whose reactor already runs gives the commands a Runner as the context's object.
     """
     runner: Runner = click.get_current_context().obj or run_reactor
-    return runner(namesrv, work)
+    return runner(namesrv, with_names(work))
 
 
 def run_reactor(namesrv: str, work: Work) -> int:
@@ -142,41 +140,8 @@ def exit_code(outcome: Any) -> int:
         return outcome
     error = outcome.value
     if isinstance(error, ClientError):
-        text = " ".join(str(error).split())
-        advised = f"{text} {_where_then()}" if isinstance(error, NoNameServer) else _advised(text)
-        raise CannotRun(advised) from error
+        raise cannot(error) from error
     raise error
-
-
-def _where_then() -> str:
-    """What to do where no name server answers: nobody may have said where they are."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.get_parameter_source("namesrv") is ParameterSource.DEFAULT:
-        return "Name your cluster's by -n HOST or NAMESRV_ADDR, or start a group for trying out: hatwisted up"
-    return "Is one running there, and is its port open to this host?"
-
-
-def _advised(text: str) -> str:
-    """With what to do about it, where a broker's words don't say so."""
-    if "not support" in text and "SQL92" in text and "enablePropertyFilter" not in text:
-        return f"{text}; set enablePropertyFilter=true on the brokers, slaves as well"
-    if _REFUSED_ACCOUNT in text:
-        for words, advice in _ABOUT_ACCOUNTS.items():
-            if words in text:
-                return f"{text}; {advice}"
-    return text
-
-
-_REFUSED_ACCOUNT: Final = "AclException"
-_ABOUT_ACCOUNTS: Final = {
-    "No accessKey is configured": "name an account's file by --credentials",
-    "No acl config for": "the brokers' ACL files have no such account",
-    "Check signature failed": "the secret key isn't the account's, or the request was changed on its way",
-    "No default permission for group:": "the account needs it in groupPerms, as GROUP=SUB",
-    "No default permission for topic:": "the account needs it in topicPerms, as TOPIC=PUB|SUB",
-    "Need admin permission": "use an administrator's account",
-}
-"""What brokers say of accounts -> what to do about it."""
 
 
 class _signals:

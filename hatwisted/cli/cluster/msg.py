@@ -19,6 +19,8 @@ from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.wire.printable import printable
 
 _PLACE: Final = re.compile(r"(.+)/(\d+)/(\d+)")
+MOST_NAME: Final = 24
+"""Characters of a property's name beyond which its value isn't below the others'."""
 
 
 @click.group()
@@ -73,14 +75,17 @@ def _described(message: ReceivedMessage) -> bytes:
             f"{message.queue_offset}, at {message.commit_log_offset} of the log, {message.size} bytes",
         ),
         ("id", message.message_id),
-        ("stored", f"{_time(message.store_timestamp)} by {message.store_host}, id {message.offset_id}"),
+        ("offset id", message.offset_id),
+        ("stored", f"{_time(message.store_timestamp)} by {message.store_host}"),
         ("born", _time(message.born_timestamp)),
         ("tags", message.tags),
         ("keys", " ".join(message.keys)),
         ("retries", str(message.reconsume_times) if message.reconsume_times else ""),
         *((f"  {name}", value) for name, value in sorted(message.properties.items())),
     ]
-    lines = [printable(f"{name:<9} {value}") for name, value in rows if value]
+    shown = [(printable(name), printable(value)) for name, value in rows if value]
+    width = min(MOST_NAME, max(len(name) for name, _ in shown))
+    lines = [f"{name:<{width}} {value}" for name, value in shown]
     return "\n".join(lines).encode() + b"\n\n" + shown_body(message.body)
 
 

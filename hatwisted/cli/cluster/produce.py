@@ -22,6 +22,7 @@ from hatwisted.clientcore.compression import decompress
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_topic
 from hatwisted.clientcore.sending import SendResult, SendStatus
+from hatwisted.wire.printable import printable
 
 SHOWN_ERRORS: Final = 5
 """Failures shown one by one; any more are only counted."""
@@ -131,7 +132,7 @@ class _Sending:
         stopped: Deferred[None] = Deferred()
         interrupt.on_request(lambda: stopped.callback(None))
         reading = Deferred.fromCoroutine(self._read(lines, producer, interrupt))
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not (options["as_json"] and sys.stdout.isatty()):
             self._progress.start()
         try:
             await _either(reading, stopped)
@@ -195,7 +196,7 @@ class _Sending:
         if result.status is not SendStatus.OK:
             self.weak += 1
             if self.weak <= SHOWN_ERRORS:
-                click.echo(f"{result.message_id}: stored, but {result.status.name}", err=True)
+                self._say(f"{result.message_id}: stored, but {result.status.name}")
         if self._options["as_json"]:
             click.echo(msgspec.json.encode(_result(result)))
         self._progress.update(self._task, description=f"{self.sent} stored")
@@ -208,7 +209,14 @@ class _Sending:
     def _fail(self, text: str) -> None:
         self.failed += 1
         if self.failed <= SHOWN_ERRORS:
-            click.echo(" ".join(text.split()), err=True)
+            self._say(" ".join(text.split()))
+
+    def _say(self, text: str) -> None:
+        """A line on standard error, above the count if that is shown."""
+        if self._progress.live.is_started:
+            self._progress.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(text, err=True)
 
     def _end(self, interrupt: Interrupt) -> int:
         if self.failed > SHOWN_ERRORS:

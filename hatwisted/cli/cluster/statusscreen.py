@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -53,6 +54,28 @@ def _hanging(first: str | tuple[str, str], rest: Text) -> Table:
     return line
 
 
+class _Packed:
+    """Figures side by side, as many as fit in a line; none is folded between its number and its unit.
+
+    - parts: each with what belongs to it
+    - style: of all
+    """
+
+    def __init__(self, parts: list[str], style: str) -> None:
+        self._parts = parts
+        self._style = style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = ""
+        for part in self._parts:
+            longer = f"{line}  {part}" if line else part
+            if line and cell_len(longer) > options.max_width:
+                yield Text(line, self._style)
+                longer = part
+            line = longer
+        yield Text(line, self._style)
+
+
 def _head(view: View, found: list[Finding]) -> Iterable[RenderableType]:
     problems = sum(each.weight is Weight.PROBLEM for each in found)
     when = datetime.fromtimestamp(view.now.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if view.now.at else ""
@@ -72,7 +95,7 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
             yield Text(printable(seen), "bold")
         yield _hanging(f"  {broker.id:>3} ", _who(view, broker))
         if broker.error is None:
-            yield Padding(Text(_figures(view, broker), FAINT), (0, 0, 0, 6))
+            yield Padding(_Packed(_figures(view, broker), FAINT), (0, 0, 0, 6))
 
 
 def _who(view: View, broker: BrokerFigures) -> Text:
@@ -82,8 +105,8 @@ def _who(view: View, broker: BrokerFigures) -> Text:
     return Text.assemble(words, (printable(state), STYLES[mood]))
 
 
-def _figures(view: View, broker: BrokerFigures) -> str:
-    """Those that it tells, on one line or two."""
+def _figures(view: View, broker: BrokerFigures) -> list[str]:
+    """Those that it tells."""
     growth = view.growth(broker)
     parts = [
         f"log {broker.log_begin or 0:,} to {broker.log_end or 0:,}",
@@ -97,7 +120,7 @@ def _figures(view: View, broker: BrokerFigures) -> str:
         None if broker.booted is None else f"up {time_text(broker.at - broker.booted)}",
         _heard(broker),
     ]
-    return "  ".join(printable(each) for each in parts if each)
+    return [printable(each) for each in parts if each]
 
 
 def _heard(broker: BrokerFigures) -> str | None:

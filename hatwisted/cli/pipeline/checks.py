@@ -6,7 +6,7 @@ with a scheme is left to them, as fsspec has to reach it first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os.path import abspath, isdir
 from typing import Final
 
@@ -24,6 +24,25 @@ def check_stores(stores: Sequence[str], columns: Sequence[str] | None = None) ->
             LogStore.open(path)
     if columns is not None:
         check_columns(columns)
+
+
+def check_options(given: Mapping[str, str], *, cluster: bool) -> None:
+    """The source has such options. Raises PipelineError.
+
+    - given: of the source
+    - cluster: it's a cluster; otherwise stores
+    """
+    if not given:
+        return
+    if cluster:
+        from hatwisted.pipeline.spark.rocketmqoptions import rocketmq_options
+
+        rocketmq_options(given)
+        return
+    from hatwisted.pipeline.spark.readoptions import Options
+    from hatwisted.pipeline.spark.storelist import LOG_OPTIONS
+
+    Options("commitlog", given, LOG_OPTIONS)
 
 
 def check_tables(tables: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.optionvalues import Instant, StorePath
+from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.sparkrun import key_values
 
@@ -52,6 +53,7 @@ def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[st
 
     if bool(stores) == (options["namesrv"] is not None):
         raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
+    checks.check_options(options["source"], cluster=not stores)
     if stores:
         return landingsources.Stores(list(stores), options["source"])
     if not topics and options["pattern"] is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -27,17 +27,10 @@ from hatwisted.pipeline.spark.filters import (
 )
 from hatwisted.pipeline.spark.logplaces import TIME_GRAIN, time_bounds
 from hatwisted.pipeline.spark.logtask import SOURCE, LogPartition, ReadTask
-from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, Limits, Options
+from hatwisted.pipeline.spark.readoptions import Limits, Options
 from hatwisted.pipeline.spark.refusedstream import reader_or_refusal
 from hatwisted.pipeline.spark.sourcecolumns import spark_schema
-from hatwisted.pipeline.spark.storelist import STORE_OPTIONS, StoreList
-
-READ_OPTIONS: Final = (
-    *STORE_OPTIONS,
-    *CONDITION_OPTIONS,
-    *("columns", "mode", "damagePath", "splitBytes", "batchRows"),
-)
-STREAM_OPTIONS: Final = ("startingOffsets", "maxBytesPerTrigger", "maxRecordsPerTrigger", "failOnDataLoss")
+from hatwisted.pipeline.spark.storelist import LOG_OPTIONS, StoreList
 
 
 class CommitLogSource(DataSource):
@@ -67,7 +60,7 @@ class CommitLogSource(DataSource):
         return LogStreamReader(stores, task, split_bytes, Limits.of(options, starting_offsets(options)))
 
     def _options(self) -> Options:
-        return Options(SOURCE, cast("dict[str, str]", self.options), READ_OPTIONS + STREAM_OPTIONS)
+        return Options(SOURCE, cast("dict[str, str]", self.options), LOG_OPTIONS)
 
 
 class LogReader(DataSourceReader):

@@ -15,9 +15,15 @@ from typing import Final
 from hatwisted.pipeline.decode.storebytes import is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore
-from hatwisted.pipeline.spark.readoptions import BadOption, Options
+from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, Options
 
-STORE_OPTIONS: Final = ("path", "paths", "broker")
+LOG_OPTIONS: Final = (
+    *("path", "paths", "broker"),
+    *CONDITION_OPTIONS,
+    *("columns", "mode", "damagePath", "splitBytes", "batchRows"),
+    *("startingOffsets", "maxBytesPerTrigger", "maxRecordsPerTrigger", "failOnDataLoss"),
+)
+"""All that a read of stores takes; those of the last line concern streams."""
 _PATTERN: Final = frozenset("*?[")
 
 

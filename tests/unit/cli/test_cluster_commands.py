@@ -155,6 +155,7 @@ class TestCommands(CommandsCase):
         await self.run_command("consume", "Moved", "-g", "movers", "--from", "first", "-c", "2")
         typo = await self.run_command("group", "reset", "mover", "Moved", "first", code=2)
         self.assertIn("group mover: no broker knows it", typo.err)
+        self.assertIn("did you mean movers?", typo.err)
         asked = []
 
         def confirm(text, **_):
@@ -497,11 +498,19 @@ class TestCommands(CommandsCase):
         shown = (await self.run_command("msg", "get", place)).out.decode()
         self.assertIn(second["messageId"], shown)
         self.assertTrue(shown.endswith("\n\nm1\n"), shown)
+        rows = shown.partition("\n\n")[0].splitlines()
+        begin = rows[0].index("Single,")
+        self.assertEqual({row[begin - 1] for row in rows}, {" "}, rows)
+        self.assertNotIn(" ", {row[begin] for row in rows}, "values in one column")
         gone = await self.run_command("msg", "get", "Single/0/99", code=1)
         self.assertIn("no message Single/0/99", gone.err)
         await self.run_command("msg", "get", "k1", "-t", "Single", code=1)  # this rig's brokers have no index
         await self.run_command("msg", "get", "nonsense", code=2)
-        await self.run_command("msg", "get", "Nowhere/0/0", code=2)
+        self.assertIn(
+            "did you mean Single?", (await self.run_command("msg", "get", "Singles/0/0", code=2)).err
+        )
+        nowhere = await self.run_command("msg", "get", "Nowhere/0/0", code=2)
+        self.assertIn("hatwisted topic list shows what there is", nowhere.err)
 
     @asynchronous
     async def test_a_brokers_settings_and_figures(self):

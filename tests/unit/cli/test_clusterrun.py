@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import click
 import twisted.internet
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -183,9 +183,14 @@ class RunTests(SynchronousTestCase):
         self.assertEqual(self.run_work(work), EXIT_INTERRUPTED)
 
     def test_a_program_with_a_reactor_of_its_own_runs_the_work_itself(self):
-        self.context.obj = lambda namesrv, work: (namesrv, work)
+        async def work(cluster, interrupt):
+            return (cluster, interrupt)
+
+        self.context.obj = lambda namesrv, given: (namesrv, given("cluster", "interrupt"))
         with self.context.scope(cleanup=False):
-            self.assertEqual(run("h:1", "work"), ("h:1", "work"))
+            name_servers, running = run("h:1", work)
+        self.assertEqual(name_servers, "h:1")
+        self.assertEqual(self.successResultOf(ensureDeferred(running)), ("cluster", "interrupt"))
 
 
 class NameServerTests(SynchronousTestCase):

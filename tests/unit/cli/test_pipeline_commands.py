@@ -81,6 +81,9 @@ class TestPipelineCommands(SynchronousTestCase):
         for arguments, said in (
             (("land", nothing, "t"), "commitlog"),
             (("land", master, "t", "--columns", "topik"), "did you mean topic?"),
+            (("land", master, "t", "--option", "brokr=x"), "no option 'brokr'; did you mean broker?"),
+            (("land", "-n", "h:1", "--topic", "T", "t", "--option", "tsl=true"), "did you mean tls?"),
+            (("export", master, "-o", "o", "--option", "brokr=x"), "no option 'brokr'; did you mean broker?"),
             (("audit", master, nothing), "commitlog"),
             (("reindex", nothing, "-o", "o"), "commitlog"),
             (("reindex", master), "exists; give another folder"),
