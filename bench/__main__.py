@@ -21,11 +21,14 @@ from typing import Any
 from bench import (
     catchup,
     consuming,
+    history,
     manytopics,
+    peers,
     protecting,
     report,
     restarting,
     sampling,
+    scaling,
     sending,
     sparking,
     waiting,
@@ -44,10 +47,14 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "batch-sync": sending.batch_sync,
     "latency": sending.latency,
     "sync-cost": sending.sync_cost,
+    "flush-single": sending.flush_single,
+    "flush-batch": sending.flush_batch,
+    "two-groups": scaling.two_groups,
     "acl-cost": protecting.acl_cost,
     "tls-cost": protecting.tls_cost,
     "metrics-cost": watching.metrics_cost,
     "catch-up": catchup.catch_up,
+    "catch-up-delay": catchup.catch_up_delayed,
     "catch-up-tls": protecting.ha_tls_cost,
     "memory": sampling.memory,
     "silent-slave": waiting.silent_slave,
@@ -58,6 +65,8 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "end-to-end": consuming.end_to_end,
     "idle": manytopics.idle_connections,
     "topics": manytopics.topics,
+    "kafka-sync": peers.kafka_sync,
+    "kafka-async": peers.kafka_async,
     "spark-decode": sparking.decode,
     "spark-count": sparking.count,
     "spark-land": sparking.land,
@@ -67,6 +76,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
 }
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"
+HISTORY = RESULTS.with_name("history.jsonl")
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 BUSY = 1.0  # load from which on a row says that the machine wasn't its own
 FREE_BYTES = 40 << 30  # the fullest rows hold four stores of up to 10 GB
@@ -79,11 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     arena = Arena(STORES, kinds, options.quick)
     results = _earlier(options)
-    begun = time.monotonic()
+    begun, version = time.monotonic(), history.revision()
     chosen = options.only or list(ROWS)
     for number, name in enumerate(chosen, 1):
         arena.prefix = f"{number}/{len(chosen)} {name}: "
         results["rows"][name] = _run(arena, name)
+        if not options.quick:
+            figures = (Figure(**each) for each in results["rows"][name]["figures"])
+            history.add(HISTORY, version, name, figures)
         _write(results, options.quick)
     minutes = (time.monotonic() - begun) / 60
     arena.prefix = ""
@@ -164,7 +177,8 @@ def _write(results: dict[str, Any], quick: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     document.parent.mkdir(parents=True, exist_ok=True)
-    plots = draw_all(ordered, document.parent / "benchmarks", document.parent)
+    past = [] if quick else history.read(HISTORY)
+    plots = draw_all(ordered, past, document.parent / "benchmarks", document.parent)
     document.write_text(report.markdown(results, plots))
 
 

@@ -163,8 +163,10 @@ class Arena:
 class Duel:
     """Both contenders' pairs, started and linked, one of them running at a time."""
 
-    def __init__(self, arena: Arena, role: str, outcome: Outcome) -> None:
-        self.arena, self.role, self.outcome = arena, role, outcome
+    def __init__(
+        self, arena: Arena, role: str, outcome: Outcome, settings: Mapping[str, Setting] | None = None
+    ) -> None:
+        self.arena, self.role, self.outcome, self.settings = arena, role, outcome, settings
         self.groups: dict[Kind, BrokerGroup] = {}
 
     @contextmanager
@@ -172,7 +174,7 @@ class Duel:
         with ExitStack() as stack:
             for kind in self.arena.kinds:
                 with self.attempt(kind):
-                    group = stack.enter_context(self.arena.pair(kind, self.role))
+                    group = stack.enter_context(self.arena.pair(kind, self.role, self.settings))
                     self.arena.say(f"starting {kind.value} as {self.role} with a slave")
                     group.start()
                     self.groups[kind] = group

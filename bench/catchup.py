@@ -1,4 +1,5 @@
-"""Row: how fast a slave catches up with 3 GiB, compared with a bare loop that only moves the bytes.
+"""Rows: how fast a slave catches up with 3 GiB, compared with a bare loop that only moves the bytes, and over
+links with a delay.
 
 The slave is linked once while the log is nearly empty and stopped, then the master is filled, then the slave
 comes back; each repetition begins with a copy of that early store. The rate is taken from the slave's own end
@@ -14,13 +15,15 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.arena import Arena, RowFailed, attempt, settle
-from bench.figures import Figure, Outcome, Values, ratio_figure
+from bench.figures import Figure, Outcome, Values, absolute_figure, ratio_figure
 from testbed.brokergroup import OURS, BrokerGroup, Kind
-from testbed.processes import REPOSITORY
+from testbed.processes import REPOSITORY, free_port
 from testbed.remotingclient import RemotingClient, RemotingFailure
 from testbed.storefiles import log_files
 
@@ -28,6 +31,12 @@ LIMIT_SECONDS = 180.0
 LOOK_SECONDS = 0.02
 CHUNK = 1 << 20
 SHARE_OF_LOOP = 0.7
+FASTER = 1.3
+MASTER_SECONDS, SLAVE_SECONDS = 0.5, 0.6
+"""Of CPU time for a GB."""
+DELAYS = (0, 2, 10)
+"""ms, each way."""
+SHARE_OF_NO_DELAY = 0.8
 
 # Receives one connection and writes what comes to a file, nothing else.
 RECEIVER = """
@@ -44,9 +53,29 @@ print(at, flush=True)
 """
 
 
+@dataclass(frozen=True)
+class CatchUp:
+    """One of them.
+
+    - curve: (seconds, slave's end) from its first move to the master's end
+    - master, slave: s of CPU time for a GB
+    """
+
+    curve: list[tuple[float, int]]
+    master: float
+    slave: float
+
+    @property
+    def rate(self) -> float:
+        """MB/s."""
+        (begun, first), (ended, last) = self.curve[0], self.curve[-1]
+        return (last - first) / (ended - begun) / 1e6
+
+
 def catch_up(arena: Arena) -> Outcome:
+    """A slave catches up with a full master."""
     outcome = Outcome()
-    rates: Values = {kind: [] for kind in arena.kinds}
+    done: dict[Kind, list[CatchUp]] = {kind: [] for kind in arena.kinds}
     loops: list[float] = []
     with ExitStack() as stack:
         groups: dict[Kind, BrokerGroup] = {}
@@ -58,15 +87,20 @@ def catch_up(arena: Arena) -> Outcome:
         for number, kind in arena.turns():
             if kind in groups:
                 with attempt(arena, outcome, kind):
-                    curve = one_catch_up(groups[kind])
-                    rates[kind].append(rate(curve))
-                    outcome.series.setdefault("curves", {})[kind.value] = curve
-                    arena.say(f"{kind.value} {number + 1}: {rates[kind][-1]:,.0f} MB/s")
+                    done[kind].append(one_catch_up(groups[kind]))
+                    arena.say(f"{kind.value} {number + 1}: {done[kind][-1].rate:,.0f} MB/s")
             if kind is OURS and OURS in groups:
                 loops.append(_loop(arena, groups[OURS]))
                 arena.say(f"bare loop {number + 1}: {loops[-1]:,.0f} MB/s")
+    outcome.series["curves"] = {kind.value: each[-1].curve for kind, each in done.items() if each}
+    rates: Values = {kind: [one.rate for one in each] for kind, each in done.items()}
     size = f"{arena.full_store / (1 << 30):.1f} GiB"
-    outcome.figures.append(ratio_figure(f"slave catch-up of {size}", "MB/s", rates, at_least=2.5))
+    outcome.figures.append(ratio_figure(f"slave catch-up of {size}", "MB/s", rates, at_least=FASTER))
+    masters: Values = {kind: [one.master for one in each] for kind, each in done.items()}
+    slaves: Values = {kind: [one.slave for one in each] for kind, each in done.items()}
+    for who, values, at_most in (("master", masters, MASTER_SECONDS), ("slave", slaves, SLAVE_SECONDS)):
+        label, target = f"the same: CPU time of the {who} for a GB", f"≤ {at_most:g} s"
+        outcome.figures.append(absolute_figure(label, "s", values, target, at_most=at_most, digits=2))
     against = Figure(
         "the same, compared with a bare sendfile-to-file loop", "MB/s", rates.get(OURS, []), loops, ""
     )
@@ -75,6 +109,53 @@ def catch_up(arena: Arena) -> Outcome:
     outcome.figures.append(against)
     outcome.notes.append("in the row of the bare loop the second column is the loop, not Java")
     return outcome
+
+
+def catch_up_delayed(arena: Arena) -> Outcome:
+    """A slave catches up over links with and without a delay, all of them through the same relay."""
+    outcome = Outcome()
+    rates: dict[int, Values] = {delay: {kind: [] for kind in arena.kinds} for delay in DELAYS}
+    for kind in arena.kinds:
+        with attempt(arena, outcome, kind), arena.pair(kind, "ASYNC_MASTER") as group:
+            group.link_port = free_port()
+            with _delayed(group, 0):
+                prepare(arena, group)
+            for number in range(arena.repeats):
+                for delay in DELAYS:
+                    with _delayed(group, delay):
+                        rates[delay][kind].append(one_catch_up(group).rate)
+                    arena.say(f"{kind.value} {number + 1}, {delay} ms: {rates[delay][kind][-1]:,.0f} MB/s")
+    for delay, values in rates.items():
+        label = f"slave catch-up through a relay, {delay} ms each way"
+        outcome.figures.append(absolute_figure(label, "MB/s", values, "–"))
+    for delay in DELAYS[1:]:
+        shares: Values = {
+            kind: [slow / fast for slow, fast in zip(each, rates[0][kind], strict=False)]
+            for kind, each in rates[delay].items()
+        }
+        label, target = f"{delay} ms, compared with none", f"≥ {SHARE_OF_NO_DELAY:g}"
+        outcome.figures.append(
+            absolute_figure(label, "x", shares, target, at_least=SHARE_OF_NO_DELAY, digits=2)
+        )
+    return outcome
+
+
+@contextmanager
+def _delayed(group: BrokerGroup, delay: float) -> Iterator[None]:
+    """The link has a delay (ms, each way)."""
+    words = [str(group.link_port), str(group.ha_port), str(delay)]
+    relay = subprocess.Popen(
+        [sys.executable, "-m", "bench.delayline", *words], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    assert relay.stdout is not None
+    try:
+        if relay.stdout.readline() != "listening\n":
+            raise RowFailed("the relay doesn't start")
+        yield
+    finally:
+        relay.kill()
+        relay.wait()
+        relay.stdout.close()
 
 
 def prepare(arena: Arena, group: BrokerGroup) -> None:
@@ -91,8 +172,8 @@ def _early(group: BrokerGroup) -> Path:
     return group.folder / "early-slave-store"
 
 
-def one_catch_up(group: BrokerGroup) -> list[tuple[float, int]]:
-    """(seconds, slave's end) from its first move to the master's end."""
+def one_catch_up(group: BrokerGroup) -> CatchUp:
+    """From the early store on."""
     shutil.rmtree(group.slave_store)
     shutil.copytree(_early(group), group.slave_store)
     settle()
@@ -100,6 +181,7 @@ def one_catch_up(group: BrokerGroup) -> list[tuple[float, int]]:
     group.slave.start()
     curve: list[tuple[float, int]] = []
     deadline = time.perf_counter() + LIMIT_SECONDS
+    before = [group.master.cpu_seconds(), group.slave.cpu_seconds()]
     try:
         with group.slave_client() as client:
             while not curve or curve[-1][1] < goal:
@@ -109,11 +191,15 @@ def one_catch_up(group: BrokerGroup) -> list[tuple[float, int]]:
                         f"the slave has {curve[-1][1]:,} of {goal:,} bytes after {LIMIT_SECONDS:g} s"
                     )
                 time.sleep(LOOK_SECONDS)
+        after = [group.master.cpu_seconds(), group.slave.cpu_seconds()]
     finally:
         group.slave.stop()
-    first = next(number for number, point in enumerate(curve) if point[1] > curve[0][1])
-    begin = curve[first][0]
-    return [(moment - begin, end) for moment, end in curve[first:]]
+    first = next((number for number, point in enumerate(curve) if point[1] > curve[0][1]), len(curve))
+    if len(curve) - first < 2:
+        raise RowFailed("the catch-up was too short to measure")
+    gigabytes, begin = (curve[-1][1] - curve[0][1]) / 1e9, curve[first][0]
+    costs = [(ended - begun) / gigabytes for begun, ended in zip(before, after, strict=True)]
+    return CatchUp([(moment - begin, end) for moment, end in curve[first:]], *costs)
 
 
 def _end(client: RemotingClient) -> int:
@@ -125,13 +211,6 @@ def _end(client: RemotingClient) -> int:
 
 def _loop(arena: Arena, group: BrokerGroup) -> float:
     return bare_loop(group.master_store, group.master_end(), arena.folder / "loop.bin")
-
-
-def rate(curve: list[tuple[float, int]]) -> float:
-    """MB/s of a catch-up."""
-    if len(curve) < 2:
-        raise RowFailed("the catch-up was too short to measure")
-    return (curve[-1][1] - curve[0][1]) / (curve[-1][0] - curve[0][0]) / 1e6
 
 
 def bare_loop(store: Path, end: int, target: Path) -> float:

@@ -56,9 +56,10 @@ def ratio_figure(
     at_least: float | None = None,
     at_most: float | None = None,
     digits: int = 0,
+    other: str = "Java",
 ) -> Figure:
-    """A figure judged by its ratio to Java in the same run."""
-    target = f"≥ {at_least:g}x Java" if at_least is not None else f"≤ {at_most:g}x Java"
+    """A figure judged by its ratio to the other side in the same run."""
+    target = f"≥ {at_least:g}x {other}" if at_least is not None else f"≤ {at_most:g}x {other}"
     figure = Figure(label, unit, values.get(OURS, []), values.get(JAVA, []), target, digits=digits)
     figure.met = None if figure.ratio is None else within(figure.ratio, at_least, at_most)
     return figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ matplotlib.use("svg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from bench import history
+
 COLOURS = {"ours": "#2b6cb0", "java": "#c05621", "other": "#4a5568"}
 NAMES = {"ours": "hatwisted", "java": "RocketMQ"}
 SIZE = (7.2, 3.4)  # inches
@@ -21,8 +23,12 @@ Series = dict[str, Any]
 Rows = dict[str, Any]
 
 
-def draw_all(rows: Rows, folder: Path, base: Path) -> list[tuple[str, str]]:
-    """Draw what the rows have data for; (title, path relative to `base`)."""
+def draw_all(rows: Rows, past: Sequence[history.Past], folder: Path, base: Path) -> list[tuple[str, str]]:
+    """Draw what there is data for; (title, path relative to `base`).
+
+    - rows, past: the last results, and all earlier ones
+    - folder, base: for the plots, and the document's
+    """
     matplotlib.rcParams.update({"svg.hashsalt": "hatwisted", "svg.fonttype": "none", "font.size": 9})
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
@@ -34,15 +40,28 @@ def draw_all(rows: Rows, folder: Path, base: Path) -> list[tuple[str, str]]:
         axes = canvas.add_subplot()
         draw(axes, series)
         axes.set_title(title, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.3)
-        axes.set_ylim(bottom=0)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
+        _finish(axes)
         path = folder / f"{name}.svg"
         canvas.savefig(path, metadata={"Date": None})
         drawn.append((title, str(path.relative_to(base))))
+    if history.ratios(past):
+        canvas = Canvas(figsize=SIZE, layout="constrained")
+        both = canvas.subplots(1, 2)
+        history.draw(past, both)
+        for axes in both:
+            _finish(axes)
+        path = folder / "history.svg"
+        canvas.savefig(path, metadata={"Date": None})
+        drawn.append(("Rows as they were at earlier versions", str(path.relative_to(base))))
     return drawn
+
+
+def _finish(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.3)
+    axes.set_ylim(bottom=0)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
 
 
 def _warm(axes: Axes, series: Series) -> None:

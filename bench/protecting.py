@@ -104,7 +104,7 @@ def ha_tls_cost(arena: Arena) -> Outcome:
             catchup.prepare(arena, group)
         for number in range(arena.repeats):
             for name, group in links.items():
-                rates[name].append(catchup.rate(catchup.one_catch_up(group)))
+                rates[name].append(catchup.one_catch_up(group).rate)
                 arena.say(f"{name} {number + 1}: {rates[name][-1]:,.0f} MB/s")
     size = f"{arena.full_store / (1 << 30):.1f} GiB"
     for name, each in rates.items():

@@ -13,6 +13,7 @@ import numpy
 
 import twisted
 from bench.figures import Figure, spread
+from testbed import kafkapair
 
 Results = dict[str, Any]
 
@@ -33,8 +34,17 @@ stands in [a page of its own](performance.md).
 ```
 
 """
-PIPELINE = "spark-"
+KAFKA = "kafka-"
 """Names of rows that stand in a table of their own."""
+KAFKA_INTRO = """## Beside Kafka
+
+Two brokers each, replicated before an answer or after it, in turn on the same machine with bodies of 1 KiB.
+Kafka {version} is loaded by its own generator, which costs more of the machine than ours does: the brokers' CPU
+time is the fairer figure.
+
+"""
+PIPELINE = "spark-"
+"""As above."""
 PIPELINE_INTRO = """## The data pipeline
 
 Spark in one process with two cores over commit logs made by `bench/logmaker.py`, read from the page cache; a
@@ -71,7 +81,9 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
     """The whole document; `plots` are (title, path relative to docs)."""
     rows: dict[str, Any] = results["rows"]
     text = INTRO.format(java=results["rocketmq"], command=results["command"])
-    text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith(PIPELINE)])
+    text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith((KAFKA, PIPELINE))])
+    if beside := [row for name, row in rows.items() if name.startswith(KAFKA)]:
+        text += KAFKA_INTRO.format(version=kafkapair.VERSION) + _table("Kafka", beside)
     if pipeline := [row for name, row in rows.items() if name.startswith(PIPELINE)]:
         text += PIPELINE_INTRO + _table("row by row", pipeline)
     text += "".join(f"![{title}]({path})\n\n" for title, path in plots)

@@ -1,8 +1,7 @@
 """The real Apache RocketMQ, fetched by Maven, as server processes for interop tests and benchmarks.
 
-Jars are copied once into the user's cache folder by a generated pom and never into the checkout. Name server
-and broker are started by their own main classes with a rocketmq.home.dir of ours, which holds logback files
-that keep RocketMQ's logs (and its user.home) inside the test's folder. Without Java or Maven, `available()`
+Name server and broker are started by their own main classes with a rocketmq.home.dir of ours, which holds logback
+files that keep RocketMQ's logs (and its user.home) inside the test's folder. Without Java or Maven, `available()`
 says why.
 
 Rejected: the binary release archive (no registry serves it), and one JVM for several servers (kill -9 needs a
@@ -15,12 +14,11 @@ import fcntl
 import functools
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from testbed.mavenjars import MavenJars
 from testbed.processes import (
     BROKER_PORTS,
     ServerProcess,
@@ -36,7 +34,6 @@ Probe = Callable[[int], object]
 
 VERSION = "4.9.7"
 ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-tools", "rocketmq-client")
-FETCH_SECONDS = 300  # the first fetch loads about 40 jars
 SHARED_CLASSES = "-Xshare:auto"
 TEST_JVM = (
     "-Xms128m",
@@ -56,20 +53,6 @@ MODULE_OPENS = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>hatwisted</groupId>
-  <artifactId>rocketmq-jars</artifactId>
-  <version>{version}</version>
-  <dependencies>
-{dependencies}
-  </dependencies>
-</project>
-"""
-DEPENDENCY = (
-    "    <dependency><groupId>org.apache.rocketmq</groupId>"
-    "<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-)
 LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
     <file>{path}</file>
@@ -80,60 +63,23 @@ LOGBACK = """<configuration>
 """
 
 
-class RocketMQMissing(Exception):
-    """Java, Maven or the jars can't be had here; the message says which."""
+def jars(version: str = VERSION) -> MavenJars:
+    return MavenJars("RocketMQ", "org.apache.rocketmq", ARTIFACTS, version)
 
 
 def cache_folder(version: str = VERSION) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "hatwisted" / f"rocketmq-{version}"
+    return jars(version).folder
 
 
 @functools.cache
 def available(version: str = VERSION) -> str | None:
     """None if RocketMQ of that version can run here, else the reason why not. Fetches it the first time."""
-    try:
-        install(version)
-    except RocketMQMissing as reason:
-        return str(reason)
-    return None
+    return jars(version).missing()
 
 
 def install(version: str = VERSION) -> Path:
-    """The folder with all jars; fetched by Maven unless it is there. Safe to call from several processes."""
-    if shutil.which("java") is None:
-        raise RocketMQMissing("no java on the PATH")
-    folder = cache_folder(version)
-    if (folder / "complete").exists():
-        return folder
-    if shutil.which("mvn") is None:
-        raise RocketMQMissing(f"no mvn on the PATH and no RocketMQ {version} in {folder}")
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "fetch.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "complete").exists():
-            _fetch(version, folder)
-            (folder / "complete").touch()
-    return folder
-
-
-def _fetch(version: str, folder: Path) -> None:
-    print(f"fetching RocketMQ {version} by Maven into {folder}", file=sys.stderr, flush=True)
-    dependencies = "\n".join(DEPENDENCY.format(artifact=each, version=version) for each in ARTIFACTS)
-    with tempfile.TemporaryDirectory() as scratch:
-        pom = Path(scratch) / "pom.xml"
-        pom.write_text(POM.format(version=version, dependencies=dependencies))
-        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise RocketMQMissing(
-                f"Maven took longer than {FETCH_SECONDS} s for RocketMQ {version}"
-            ) from None
-    if done.returncode:
-        errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise RocketMQMissing(f"Maven can't fetch RocketMQ {version}: {' '.join(errors[:2])[:400]}")
+    """The folder with all jars; fetched by Maven unless it is there."""
+    return jars(version).install()
 
 
 def java_command(main: str, home: Path, jvm: Sequence[str] = TEST_JVM, version: str = VERSION) -> list[str]:

@@ -3,7 +3,8 @@
 setuptools writes the wheel reproducibly once SOURCE_DATE_EPOCH is set, but not the sdist: its archive has the
 times, owners and permissions of whoever builds it. So the sdist is packed a second time, and the wheel is built
 from what that unpacks to, as `pip install` of the sdist does. The sdist is built from a copy without what
-.gitignore names: an earlier build's egg-info would add files of its own.
+.gitignore names: an earlier build's egg-info would add files of its own. The wheel's compiled modules ask for the
+system's C library alone, so auditwheel names the wheel for every Linux that has one of that age (manylinux).
 
 The time stamp of every file is the date of the latest release in CHANGELOG.md, unless SOURCE_DATE_EPOCH is set:
 the same with and without a git repository around.
@@ -42,7 +43,7 @@ def main() -> None:
         unpacked = _unpacked(sdist, Path(folder, "unpacked"))
         repacked = Path(folder, sdist.name)
         _pack(unpacked, repacked, epoch)
-        wheel = _built("wheel", unpacked, Path(folder, "wheel"), epoch)
+        wheel = _portable(_built("wheel", unpacked, Path(folder, "wheel"), epoch), epoch)
         check = [sys.executable, "-m", "twine", "check", "--strict", str(repacked), str(wheel)]
         subprocess.run(check, check=True)
         target.mkdir(parents=True, exist_ok=True)
@@ -84,6 +85,23 @@ def _built(what: str, sources: Path, folder: Path, epoch: int) -> Path:
     )
     if done.returncode:
         sys.exit(f"{done.stdout}\nthe {what} can't be built")
+    return next(folder.iterdir())
+
+
+def _portable(wheel: Path, epoch: int) -> Path:
+    """The wheel under the name of the oldest Linux that its compiled modules run on; itself elsewhere, or without
+    such modules."""
+    if not sys.platform.startswith("linux") or wheel.stem.endswith("-any"):
+        return wheel
+    folder = wheel.parent / "portable"
+    command = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(folder), str(wheel)]
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "PATH": programs}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{done.stdout}\nthe wheel's compiled modules can't be checked")
     return next(folder.iterdir())
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -100,6 +102,15 @@ def test_built_again_elsewhere_they_have_the_same_bytes(
     again = built(sdist, folder / "again")
     assert list(again) == list(archives)
     assert [name for name in archives if again[name] != archives[name]] == []
+
+
+def test_the_wheel_is_for_every_linux_of_its_age(archives: dict[str, bytes]) -> None:
+    """Compiled, it asks for an old C library alone; where no compiler was, it's for any system."""
+    (name,) = (name for name in archives if name.endswith(".whl"))
+    compiled = any(".so" in each for each in zipfile.ZipFile(io.BytesIO(archives[name])).namelist())
+    if sys.platform.startswith("linux"):
+        assert ("manylinux_2_" in name) == compiled
+    assert name.endswith("-any.whl") != compiled
 
 
 def test_the_sdist_holds_what_git_tracks(sdist: Path) -> None:

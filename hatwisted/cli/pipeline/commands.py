@@ -15,7 +15,7 @@ from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
-from hatwisted.cli.pipeline.deadlettercommand import dead_letters
+from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     JobBar,
@@ -37,8 +37,8 @@ ANY_PATH = click.Path()
 def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
-    A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
+    A STORE is a broker's store folder, a master's or a slave's; it is only read. Spark does the
+    work, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
     0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
@@ -121,7 +121,8 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
 
 
-pipeline.add_command(dead_letters)
+for each in TABLE_COMMANDS:
+    pipeline.add_command(each)
 
 
 @pipeline.command(short_help="Compare copies of a log record by record.")
