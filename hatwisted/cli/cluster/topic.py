@@ -142,7 +142,9 @@ def delete_command(name: str, namesrv: str, cluster_name: str | None, yes: bool,
         if not yes:
             queues = await admin.topic_offsets(name)
             there = counted(sum(end - begin for begin, end in queues.values()), "message")
-            ask = f"Topic {name} has {there} in {counted(len(queues), 'queue')}, all of them lost then. Delete?"
+            ask = (
+                f"Topic {name} has {there} in {counted(len(queues), 'queue')}, all of them lost then. Delete?"
+            )
             click.confirm(ask, abort=True, err=True)
         masters = await admin.delete_topic(name, cluster=cluster_name)
         show(as_json, masters, ["deleted from"], [[each] for each in masters])
