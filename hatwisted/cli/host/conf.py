@@ -98,7 +98,7 @@ def check(file: str, namesrv: bool, as_json: bool) -> None:
         for weight, text in said:
             click.echo(folded(printable(str(text)), 9, f"{weight}: "))
         if not said:
-            click.echo(f"{file}: nothing to say against it")
+            click.echo(f"{file}: no problems found")
     sys.exit(EXIT_PROBLEMS if said else EXIT_OK)
 
 
