@@ -79,7 +79,7 @@ Places = dict[tuple[str, str], dict[MessageQueue, tuple[int, int]]]
 """By group and topic: of each queue the offset consumed, and its end."""
 
 
-@click.command("lag")
+@click.command("lag", short_help="Show how far groups are behind, by topic.")
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=completion.groups)
 @cluster_options
 @click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C, with rates.")
