@@ -185,7 +185,7 @@ class BlockingDriver(Closing):
             self._links.drop(call.address, call.connection)
             call.answer.fail(error)
         except BaseException:
-            # Ctrl-C: a part of an answer may be lost, and whoever waits must hear of it when the program closes up.
+            # Ctrl-C: a part of an answer may be lost, and whoever waits must hear of it when the program ends.
             self._links.drop(call.address, call.connection)
             self._calls.appendleft(call)
             raise
