@@ -16,6 +16,9 @@ from rich.text import Text
 
 from hatwisted.wire.printable import printable
 
+yes_option: Final = click.option("--yes", is_flag=True, help="Don't ask.")
+"""--yes."""
+
 
 def json_option(command: Any) -> Any:
     """--json."""
@@ -43,6 +46,11 @@ def said(as_json: bool, line: str, **value: object) -> None:
     - value: the object's members
     """
     click.echo(msgspec.json.encode(value) if as_json else line)
+
+
+def counted(number: int, what: str) -> str:
+    """1 message, 2,000 messages."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 WIDEST: Final = 110
@@ -81,4 +89,4 @@ def table_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     console = Console(width=width, highlight=False, color_system=None if width else "auto")
     with console.capture() as captured:
         console.print(table)
-    return captured.get().rstrip("\n")
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

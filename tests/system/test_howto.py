@@ -12,7 +12,7 @@ from tests.support.upgroup import UpGroup, said_in_order
 
 PAGES = sorted((DOCS / "howto").glob("*.md"), key=lambda path: path.stem)
 SAID = {
-    "slave": ("haslave --conf=", "nothing to say", "ok master", "level    it has all", "SLAVE"),
+    "slave": ("haslave --conf=", "no problems found", "ok master", "level    it has all", "SLAVE"),
     "watch": ("SYNC_MASTER", "level    it has all", "ok", 'hatwisted_ha_slave_state{state="', "monitoring"),
     "messages": ('"keys":["order-77"]', "four chairs", "order-77", "21 stored"),
     "groups": ("ledger", *["100 messages to consume"] * 2, " 0 messages to consume"),

@@ -26,7 +26,7 @@ DISK_BYTES = 96 << 20
 SERVICE_NOT_AVAILABLE = 14
 SOME = 100
 SETTINGS = {**SMALL_STORE, "maxMessageSize": 65536}
-"""A message fits into a file: `conf check` has nothing to say."""
+"""A message fits into a file: `conf check` finds no problems."""
 
 
 @pytest.fixture

@@ -266,3 +266,15 @@ class CommandTests(SynchronousTestCase):
             command = main.get_command(Context(main), name)
             assert command is not None
             self.assertEqual(line, command.get_short_help_str(100), name)
+
+
+class MakeTests(SynchronousTestCase):
+    def test_its_help_names_every_target_and_fits_80_columns(self):
+        text = (TESTS.parent / "Makefile").read_text()
+        (targets,) = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)
+        said = re.findall(
+            r"^\t@echo '(.*)'$", text.partition("\nhelp:\n")[2].partition("\n\n")[0], re.MULTILINE
+        )
+        named = {line.split()[1] for line in said if line.startswith("make ")}
+        self.assertEqual(named, set(targets.split()) - {"help"})
+        self.assertEqual([line for line in said if len(line) > 79], [])

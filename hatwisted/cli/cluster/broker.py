@@ -30,7 +30,7 @@ def config_group() -> None:
     """Get and set keys of a broker's configuration."""
 
 
-@config_group.command("get")
+@config_group.command("get", short_help="Show the configuration in effect, or some keys of it.")
 @click.argument("broker", metavar="BROKER")
 @click.argument("keys", nargs=-1, metavar="[KEY...]")
 @cluster_options
@@ -85,7 +85,7 @@ def set_command(broker: str, changes: tuple[str, ...], namesrv: str, as_json: bo
     sys.exit(run(namesrv, work))
 
 
-@broker.command("stats")
+@broker.command("stats", short_help="Show what a broker reports about itself.")
 @click.argument("broker", metavar="BROKER")
 @click.argument("keys", nargs=-1, metavar="[KEY...]")
 @cluster_options
@@ -104,7 +104,7 @@ def stats_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: boo
     sys.exit(run(namesrv, work))
 
 
-@broker.command("writable")
+@broker.command("writable", short_help="Have producers send to a group, or leave it alone.")
 @click.argument("name", metavar="NAME")
 @click.argument("state", type=click.Choice(["on", "off"]))
 @cluster_options

@@ -10,8 +10,9 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.grouplag import lag_command
 from hatwisted.cli.cluster.groupmoves import clone_command, reset_command, skip_command
-from hatwisted.cli.output import json_option, show
+from hatwisted.cli.output import counted, json_option, show, yes_option
 from hatwisted.client.cluster import Cluster
+from hatwisted.wire.topics import RETRY_PREFIX
 
 
 @click.group()
@@ -70,7 +71,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
         show(as_json, value, names, rows)
         if not as_json:
             total = sum(each.lag for each in standings)
-            click.echo(f"{len(members)} members connected, {total} messages to consume")
+            click.echo(f"{counted(len(members), 'member')} connected, {counted(total, 'message')} to consume")
 
     sys.exit(run(namesrv, work))
 
@@ -103,16 +104,23 @@ def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_jso
 @group.command("delete")
 @click.argument("name", shell_complete=completion.groups)
 @cluster_options
-@click.confirmation_option("--yes", prompt="Its progress will be lost. Delete it?")
+@yes_option
 @json_option
-def delete_command(name: str, namesrv: str, as_json: bool) -> None:
-    """Delete a group with its progress, retries and dead letters.
+def delete_command(name: str, namesrv: str, yes: bool, as_json: bool) -> None:
+    """Delete a group with its progress, retries and dead letters. Says what it reads, and asks.
 
-    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, no such group, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
-        masters = await cluster.admin().delete_group(name)
+        admin = cluster.admin()
+        if not yes:
+            topics = {each.queue.topic for each in await admin.progress(name)}
+            read = ", ".join(sorted(each for each in topics if not each.startswith(RETRY_PREFIX)))
+            members = counted(len(await admin.members(name)), "member")
+            ask = f"Group {name} ({members} connected) loses its progress in {read or 'no topic'}. Delete?"
+            click.confirm(ask, abort=True, err=True)
+        masters = await admin.delete_group(name)
         show(as_json, masters, ["deleted from"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))

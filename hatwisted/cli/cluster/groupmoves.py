@@ -11,7 +11,7 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.optionvalues import milliseconds
-from hatwisted.cli.output import json_option, show, table_text
+from hatwisted.cli.output import counted, json_option, show, table_text, yes_option
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.admin import LATEST
@@ -20,7 +20,6 @@ from hatwisted.wire.topics import RETRY_PREFIX
 
 Plan = Mapping[MessageQueue, tuple[int | None, int]]
 """By queue: where the group is, None if nowhere yet, and where it would go."""
-YES = click.option("--yes", is_flag=True, help="Don't ask.")
 
 
 def _show_plan(plan: Plan) -> None:
@@ -45,16 +44,12 @@ def _show_done(as_json: bool, moved: Mapping[MessageQueue, int]) -> None:
     show(as_json, [dict(zip(columns, row, strict=True)) for row in rows], columns, rows)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
-@click.command("reset")
+@click.command("reset", short_help="Set a group back, or forward, in a topic.")
 @click.argument("name", shell_complete=completion.groups)
 @click.argument("topic", shell_complete=completion.topics)
 @click.argument("to", metavar="first|last|TIME")
 @cluster_options
-@YES
+@yes_option
 @json_option
 def reset_command(name: str, topic: str, to: str, namesrv: str, yes: bool, as_json: bool) -> None:
     """Reset a group's offsets in one topic: to the first or last message, or to a time.
@@ -71,7 +66,7 @@ def reset_command(name: str, topic: str, to: str, namesrv: str, yes: bool, as_js
         if not yes:
             _show_plan(await admin.reset_plan(name, topic, timestamp))
             members = await admin.members(name)
-            ask = f"Move group {name} ({_count(len(members), 'member')} connected) in topic {topic}?"
+            ask = f"Move group {name} ({counted(len(members), 'member')} connected) in topic {topic}?"
             click.confirm(ask, abort=True, err=True)
         _show_done(as_json, await admin.reset(name, topic, timestamp))
 
@@ -87,11 +82,11 @@ def _timestamp(text: str) -> int:
         raise click.BadParameter(str(error), param_hint="TIME") from error
 
 
-@click.command("skip")
+@click.command("skip", short_help="Skip what a group is behind.")
 @click.argument("name", shell_complete=completion.groups)
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]", shell_complete=completion.topics)
 @cluster_options
-@YES
+@yes_option
 @json_option
 def skip_command(name: str, topics: tuple[str, ...], namesrv: str, yes: bool, as_json: bool) -> None:
     """Skip what a group is behind in these topics, or in all that it reads: it goes on with what comes next.
@@ -113,8 +108,8 @@ def skip_command(name: str, topics: tuple[str, ...], namesrv: str, yes: bool, as
             members = await admin.members(name)
             skipped = sum(max(0, new - (old or 0)) for old, new in plan.values())
             ask = (
-                f"Skip {_count(skipped, 'message')} of group {name} "
-                f"({_count(len(members), 'member')} connected) in {', '.join(chosen)}?"
+                f"Skip {counted(skipped, 'message')} of group {name} "
+                f"({counted(len(members), 'member')} connected) in {', '.join(chosen)}?"
             )
             click.confirm(ask, abort=True, err=True)
         moved: dict[MessageQueue, int] = {}
@@ -134,12 +129,12 @@ async def _read_topics(admin: Admin, group: str) -> list[str]:
     return chosen
 
 
-@click.command("clone")
+@click.command("clone", short_help="Put a group where another one is.")
 @click.argument("source", metavar="FROM", shell_complete=completion.groups)
 @click.argument("target", metavar="TO", shell_complete=completion.groups)
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]", shell_complete=completion.topics)
 @cluster_options
-@YES
+@yes_option
 @json_option
 def clone_command(
     source: str, target: str, topics: tuple[str, ...], namesrv: str, yes: bool, as_json: bool
@@ -163,7 +158,7 @@ def clone_command(
             raise CannotRun(f"group {source} hasn't read {missing} yet: there is nothing to clone")
         if members := await admin.members(target):
             raise CannotRun(
-                f"group {target} has {_count(len(members), 'member')} connected: stop them first, since they "
+                f"group {target} has {counted(len(members), 'member')} connected: stop them first, since they "
                 "would commit their own offsets"
             )
         if not yes:

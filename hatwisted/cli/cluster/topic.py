@@ -8,7 +8,7 @@ import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
-from hatwisted.cli.output import json_option, show
+from hatwisted.cli.output import counted, json_option, show, yes_option
 from hatwisted.client.cluster import Cluster
 
 
@@ -60,7 +60,7 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
     sys.exit(run(namesrv, work))
 
 
-@topic.command("route")
+@topic.command("route", short_help="Show which brokers have a topic.")
 @click.argument("name", shell_complete=completion.topics)
 @cluster_options
 @json_option
@@ -129,16 +129,24 @@ def create_command(
 @click.argument("name", shell_complete=completion.topics)
 @cluster_options
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
-@click.confirmation_option("--yes", prompt="Its messages will no longer be readable. Delete it?")
+@yes_option
 @json_option
-def delete_command(name: str, namesrv: str, cluster_name: str | None, as_json: bool) -> None:
-    """Delete a topic from all masters and name servers.
+def delete_command(name: str, namesrv: str, cluster_name: str | None, yes: bool, as_json: bool) -> None:
+    """Delete a topic from all masters and name servers. Says how many messages it has, and asks.
 
-    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, or a broker refused.
+    Exit codes: 0 done; 1 not confirmed; 2 usage error, no cluster, no such topic, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
-        masters = await cluster.admin().delete_topic(name, cluster=cluster_name)
+        admin = cluster.admin()
+        if not yes:
+            queues = await admin.topic_offsets(name)
+            there = counted(sum(end - begin for begin, end in queues.values()), "message")
+            ask = (
+                f"Topic {name} has {there} in {counted(len(queues), 'queue')}, all of them lost then. Delete?"
+            )
+            click.confirm(ask, abort=True, err=True)
+        masters = await admin.delete_topic(name, cluster=cluster_name)
         show(as_json, masters, ["deleted from"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))

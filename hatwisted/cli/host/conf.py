@@ -98,7 +98,7 @@ def check(file: str, namesrv: bool, as_json: bool) -> None:
         for weight, text in said:
             click.echo(folded(printable(str(text)), 9, f"{weight}: "))
         if not said:
-            click.echo(f"{file}: nothing to say against it")
+            click.echo(f"{file}: no problems found")
     sys.exit(EXIT_PROBLEMS if said else EXIT_OK)
 
 
@@ -112,7 +112,7 @@ def _warnings(file: str, namesrv: bool) -> list[str]:
     return fits(loaded).warnings
 
 
-@conf.command()
+@conf.command(short_help="Say what a key means, its default, and what it can be.")
 @click.argument("key", required=False)
 @click.option(
     "--conf", "file", type=click.Path(dir_okay=False), help="Say what this file sets it to, as well."

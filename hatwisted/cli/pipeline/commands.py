@@ -15,7 +15,7 @@ from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
-from hatwisted.cli.pipeline.deadlettercommand import dead_letters
+from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     JobBar,
@@ -37,13 +37,13 @@ ANY_PATH = click.Path()
 def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
-    A STORE is a broker's store folder, a master's or a slave's; it is only read. All commands but import run on
-    Spark, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
+    A STORE is a broker's store folder, a master's or a slave's; it is only read. Spark does the
+    work, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
     0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
 
-@pipeline.command()
+@pipeline.command(short_help="Land logs in a table, each record once.")
 @stores_argument(0, "[STORE...]")
 @click.argument("table", type=NEW_FOLDER)
 @source_options
@@ -121,10 +121,11 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
 
 
-pipeline.add_command(dead_letters)
+for each in TABLE_COMMANDS:
+    pipeline.add_command(each)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Compare copies of a log record by record.")
 @stores_argument(1, "STORE...")
 @click.option(
     "-t",
@@ -180,7 +181,7 @@ def audit(
     return int(result.exit_code)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Rebuild consume queues and index from a commit log.")
 @click.argument("store", type=FOLDER)
 @click.option(
     "-o",
@@ -233,7 +234,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     return int(result.exit_code)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Report throughput, sizes, latencies and lag of logs.")
 @stores_argument(1, "STORE...")
 @click.option(
     "-o",
@@ -282,7 +283,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     return EXIT_PROBLEMS if result.damages else 0
 
 
-@pipeline.command()
+@pipeline.command(short_help="Write messages as NDJSON, CSV or Parquet files.")
 @stores_argument(0, "[STORE...]")
 @source_options
 @click.option(
@@ -331,7 +332,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     print_result(result, as_json, text.export_lines)
 
 
-@pipeline.command("import")
+@pipeline.command("import", short_help="Send the messages in files to a cluster.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True), metavar="FILE...")
 @namesrv_option
 @click.option(

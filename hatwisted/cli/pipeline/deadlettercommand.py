@@ -10,7 +10,7 @@ from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, print_result
 
 
-@click.command("dead-letters")
+@click.command("dead-letters", short_help="Show which bodies didn't fit their topic's schema.")
 @click.argument("table", type=click.Path(file_okay=False))
 @click.option(
     "--schema",

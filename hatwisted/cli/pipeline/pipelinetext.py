@@ -49,6 +49,16 @@ def dead_letter_lines(result: Any) -> Iterator[str]:
                 yield f"  and {count - len(found):,} more"
 
 
+def latest_lines(result: Any) -> Iterator[str]:
+    """A LatestResult."""
+    yield (
+        f"{result.rows:,} rows of {result.table}, version {result.version}, merged into {result.into}: "
+        f"{_plural(result.inserted, 'key')} inserted, {result.updated:,} updated"
+    )
+    if result.without_key:
+        yield f"{_plural(result.without_key, 'row')} without a key left out"
+
+
 def audit_lines(result: Any) -> Iterator[str]:
     """An AuditResult."""
     yield result.verdict

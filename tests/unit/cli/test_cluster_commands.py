@@ -266,8 +266,10 @@ class TestCommands(CommandsCase):
             ("consume", "Nowhere"),
             ("topic", "show", "Nowhere"),
             ("topic", "delete", "Nowhere", "--yes"),
+            ("topic", "delete", "Nowhere"),
             ("group", "show", "Nowhere"),
             ("group", "delete", "Nowhere", "--yes"),
+            ("group", "delete", "Nowhere"),
             ("group", "reset", "some-group", "Nowhere", "first"),
             ("group", "reset", "some-group", "Nowhere", "first", "--yes"),
         ):
@@ -599,7 +601,10 @@ class TestCommands(CommandsCase):
         made = await self.run_command("topic", "create", "Made", "-q", "3", "--json")
         self.assertEqual(made.lines, [[self.rig.brokers["broker-a"].address]])
         self.assertEqual(len((await self.run_command("topic", "show", "Made", "--json")).lines[0]), 3)
-        await self.run_command("topic", "delete", "Made", "--yes")
+        await self.run_command("produce", "Made", given=b"x\ny\n")
+        asked = []
+        self.patch(click, "confirm", lambda text, **_: asked.append(text))
+        await self.run_command("topic", "delete", "Made")
         await self.run_command("topic", "show", "Made", code=2)
         await self.run_command("group", "create", "crew", "--retries", "3")
         (crew,) = [
@@ -608,7 +613,9 @@ class TestCommands(CommandsCase):
             if each["groupName"] == "crew"
         ]
         self.assertEqual(crew["retryMaxTimes"], 3)
-        await self.run_command("group", "delete", "crew", "--yes")
+        await self.run_command("group", "delete", "crew")
+        self.assertIn("Topic Made has 2 messages in 3 queues", asked[0])
+        self.assertIn("Group crew (0 members connected) loses its progress in no topic", asked[1])
 
 
 class TestCommandsWithAccounts(CommandsCase):

@@ -25,7 +25,7 @@ class ConfTests(SynchronousTestCase):
         names = [line.split()[0] for line in self.conf("sample").splitlines()]
         self.assertIn("2m-2s-sync/broker-a-s", names)
         for name in names:
-            self.assertIn("nothing to say", self.conf("check", self.file(self.conf("sample", name))), name)
+            self.assertIn("no problems found", self.conf("check", self.file(self.conf("sample", name))), name)
         self.assertIn("there are: 2m-2s-async", self.conf("sample", "nope", code=2))
 
     def test_a_mistake_is_named_with_its_line(self):

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.main import main
+
+
+def lists(command: click.Command, *path: str) -> Iterator[tuple[str, str]]:
+    """Of each group below: what it is called, and its list of commands on a terminal of 80 columns."""
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name="any", terminal_width=80)
+        yield " ".join(path), command.get_help(context).partition("Commands:")[2]
+        for name in command.list_commands(context):
+            if (inner := command.get_command(context, name)) is not None:
+                yield from lists(inner, *path, name)
 
 
 class MistypedTests(SynchronousTestCase):
@@ -21,3 +34,10 @@ class MistypedTests(SynchronousTestCase):
         said = self.said("qqqqqq")
         self.assertIn("No such command 'qqqqqq'", said)
         self.assertNotIn("did you mean", said)
+
+
+class ListTests(SynchronousTestCase):
+    def test_each_command_has_a_line_that_says_it_all(self) -> None:
+        found = dict(lists(main, "hatwisted"))
+        self.assertIn("lag", found["hatwisted group"])
+        self.assertEqual({name: said for name, said in found.items() if "..." in said}, {})

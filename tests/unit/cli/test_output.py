@@ -9,7 +9,7 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.output import WIDEST, folded
+from hatwisted.cli.output import WIDEST, folded, table_text
 
 
 class Terminal(io.StringIO):
@@ -38,3 +38,10 @@ class FoldedTests(SynchronousTestCase):
     def test_a_wide_terminal_has_lines_that_can_be_read(self) -> None:
         self.on_terminal(300)
         self.assertLessEqual(max(map(len, folded("word " * 100, 2).split("\n"))), WIDEST)
+
+
+class TableTests(SynchronousTestCase):
+    def test_a_program_gets_no_spaces_at_the_ends_of_lines(self) -> None:
+        self.patch(sys, "stdout", io.StringIO())
+        text = table_text(["key", "value"], [("a", "x" * 100), ("b", "")])
+        self.assertEqual([line for line in text.split("\n") if line != line.rstrip()], [])

@@ -1,0 +1,291 @@
+"""The last message of each key: whatever is merged in which order, again, and after whichever interruption."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+from unittest.mock import patch
+
+import msgspec
+import pyarrow as pa
+from click.testing import CliRunner
+from deltalake import DeltaTable, TableFeatures, write_deltalake
+from deltalake.table import TableMerger
+
+from hatwisted.cli.main import main
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from hatwisted.pipeline.jobs.latest import latesttable
+from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
+from hatwisted.wire.properties import encode_properties
+from hatwisted.wire.storedrecord import Record, crc
+from tests.support.growing import GrowingStore
+
+Last = dict[tuple[str, str, str], tuple[int, bytes | None]]
+"""By topic, key and broker: offset and body."""
+
+
+class KeyedStore(GrowingStore):
+    """Few keys, and a message without a body now and then."""
+
+    def _record(self, number: int) -> Record:
+        chance = random.Random(number * 31 + self._seed)
+        record = super()._record(number)
+        key = "" if number % 17 == 3 else f"k{chance.randrange(12)}"
+        body = b"" if number % 5 == 4 else record.body
+        return msgspec.structs.replace(
+            record,
+            topic=f"topic-{number % 2}",
+            body=body,
+            body_crc=crc(body),
+            raw_properties=encode_properties({"KEYS": key}) if key else b"",
+        )
+
+
+class LatestCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.stores = [KeyedStore(self.folder / f"broker-{name}", seed) for seed, name in enumerate("ab")]
+        self.table, self.into = str(self.folder / "table"), str(self.folder / "last")
+
+    def land(self, *stores: KeyedStore, **options: Any) -> None:
+        how = LandOptions(**{"engine": "local", "compact_below": None, **options})
+        land([str(store.root) for store in stores or self.stores], self.table, how)
+
+    def latest(self, **options: Any) -> LatestResult:
+        return latest(self.table, self.into, **options)
+
+    def rows(self) -> Last:
+        names = ["topic", "key", "broker", "physical_offset", "body"]
+        rows = DeltaTable(self.into).to_pyarrow_table(columns=names).to_pylist()
+        found = {
+            (row["topic"], row["key"], row["broker"]): (row["physical_offset"], row["body"]) for row in rows
+        }
+        self.assertEqual(len(found), len(rows))
+        return found
+
+    def expected(self, *stores: KeyedStore) -> Last:
+        """By going through the records one by one."""
+        return {
+            (record.topic, key, store.root.name): (record.physical_offset, record.body or None)
+            for store in stores or self.stores
+            for record in store.records
+            if (key := record.properties.get("KEYS"))
+        }
+
+
+class MergeTests(LatestCase):
+    def test_each_key_has_its_last_message(self) -> None:
+        for number in (200, 0, 150):
+            for store in self.stores:
+                store.append(number)
+            self.land()
+            self.latest()
+            self.assertEqual(self.rows(), self.expected())
+        self.assertIn(None, [body for _, body in self.rows().values()])
+
+    def test_only_what_is_new_is_read(self) -> None:
+        for number in (100, 40, 0):
+            self.stores[0].append(number)
+            self.land(self.stores[0])
+            found = self.latest()
+            self.assertEqual(found.rows, number)
+            self.assertEqual(found.version, DeltaTable(self.table).version())
+        self.assertEqual((found.inserted, found.updated), (0, 0))
+
+    def test_brokers_may_come_in_any_order(self) -> None:
+        for store in self.stores:
+            store.append(150)
+        for store in reversed(self.stores):
+            self.land(store)
+            self.latest()
+        self.assertEqual(self.rows(), self.expected())
+
+    def test_rows_that_a_compaction_has_moved_bring_nothing_back(self) -> None:
+        for _ in range(8):
+            self.stores[0].append(10)
+            self.land(self.stores[0])
+            self.latest()
+        before = self.rows()
+        self.land(self.stores[0], compact_below=64 << 20)
+        found = self.latest()
+        self.assertEqual((found.rows, found.inserted, found.updated), (80, 0, 0))
+        self.assertEqual(self.rows(), before)
+
+    def test_an_interrupted_run_is_made_up_for(self) -> None:
+        for store in self.stores:
+            store.append(200)
+        self.land(max_bytes_per_trigger=10_000)
+        merge = latesttable._Run._merge
+        for after in range(3):
+            calls = count()
+
+            def broken(*given: Any, after: int = after, calls: Any = calls) -> None:
+                merge(*given)
+                if next(calls) == after:
+                    raise KeyboardInterrupt
+
+            with (
+                patch.object(latesttable, "MERGE_BYTES", 20_000),
+                patch.object(latesttable._Run, "_merge", broken),
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                self.latest()
+        self.latest()
+        self.assertEqual(self.rows(), self.expected())
+        self.assertEqual(self.latest().rows, 0)
+
+    def test_a_log_that_has_expired_is_read_again(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        self.latest()
+        self.stores[0].append(10)
+        self.land(self.stores[0])
+        log = Path(self.table, "_delta_log")
+        DeltaTable(self.table).create_checkpoint()
+        *expired, _ = sorted(log.glob("*.json"))
+        for commit in expired:
+            commit.unlink()
+        self.assertEqual(self.latest().rows, 60)  # if the version that was merged can be read no more, all
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_another_writer_s_commit_between_is_gone_along_with(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        execute, rivals = TableMerger.execute, [self.latest]
+
+        def late(merge: Any) -> Any:
+            if rivals:
+                rivals.pop()()
+            return execute(merge)
+
+        with patch.object(TableMerger, "execute", late):
+            self.latest()
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_what_was_read_is_noted_wherever_the_last_merge_ends(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        with patch.object(latesttable, "MERGE_BYTES", 1):  # so that nothing is left for the end
+            self.assertEqual(self.latest().rows, 50)
+        self.assertEqual(self.latest().rows, 0)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_rows_that_have_no_key_are_read_once(self) -> None:
+        self.stores[0].append(40)
+        self.land(self.stores[0])
+        found = self.latest(key="unique_key")
+        self.assertEqual((found.rows, found.without_key, found.inserted), (40, 40, 0))
+        self.assertEqual(self.latest(key="unique_key").rows, 0)
+
+    def test_rows_of_the_user_s_own_that_lie_nowhere_are_left_out(self) -> None:
+        self.stores[0].append(40)
+        self.land(self.stores[0])
+        row = DeltaTable(self.table).to_pyarrow_table().slice(0, 1)
+        for name in ("broker", "physical_offset"):
+            at = row.column_names.index(name)
+            lost = row.set_column(at, name, pa.nulls(1, row.column(at).type))
+            write_deltalake(self.table, lost, mode="append")
+        self.latest()
+        write_deltalake(self.table, lost, mode="append")
+        self.assertEqual(self.latest().without_key, 1)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_a_landed_table_may_be_vacuumed_and_restored(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        early = DeltaTable(self.table).version()
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        self.latest()
+        DeltaTable(self.table).restore(early)
+        DeltaTable(self.table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+        self.assertEqual(self.latest().rows, 0)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_a_backup_that_comes_to_the_same_version_again_is_told_apart(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        backup = self.folder / "backup"
+        shutil.copytree(self.table, backup)
+        self.stores[0].append(10)
+        self.land(self.stores[0])
+        before = self.latest().version
+        shutil.rmtree(self.table)
+        backup.rename(self.table)
+        self.stores[0].append(30)
+        self.land(self.stores[0])
+        self.assertEqual(self.latest().version, before)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_many_small_merges_leave_few_files(self) -> None:
+        for _ in range(9):
+            self.stores[0].append(2)
+            self.land(self.stores[0])
+            self.latest(key="physical_offset")
+        self.assertLess(len(DeltaTable(self.into).file_uris()), 9)
+        self.assertEqual(len(self.rows()), 18)
+        self.assertEqual(self.latest(key="physical_offset").rows, 0)
+
+    def test_of_some_topics_and_by_another_column(self) -> None:
+        self.stores[0].append(60)
+        self.land(self.stores[0])
+        found = self.latest(topics=["topic-1"], key="queue_id")
+        self.assertEqual(found.rows, 30)
+        self.assertEqual(set(self.rows()), {("topic-1", each, "broker-a") for each in "01"})
+
+
+class RefusedTests(LatestCase):
+    def test_what_does_not_fit_is_told_in_a_line(self) -> None:
+        with self.assertRaisesRegex(WrongTable, "there's no table"):
+            self.latest()
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        with self.assertRaisesRegex(WrongSchema, "column body can't be the key: give one of topic, .*keys"):
+            self.latest(key="body")
+        self.latest()
+        for other in ({"key": "unique_key"}, {"topics": ["topic-1"]}):
+            with self.assertRaisesRegex(
+                WrongTable, "by another key or of other topics .key keys, topics all"
+            ):
+                self.latest(**other)
+        with self.assertRaisesRegex(WrongSchema, "has a column key"):
+            latest(self.into, str(self.folder / "more"))
+
+    def test_a_table_of_something_else_is_left_as_it_is(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        write_deltalake(self.into, pa.table({"topic": ["mine"], "amount": [1]}), partition_by=["topic"])
+        with self.assertRaisesRegex(WrongTable, "rows that aren't the last messages of a table"):
+            self.latest()
+        self.assertEqual(DeltaTable(self.into).version(), 0)
+
+    def test_what_arrow_cannot_read_is_told_in_a_line(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        table = DeltaTable(self.table)
+        Path(table.file_uris()[0]).unlink()
+        with self.assertRaisesRegex(WrongTable, "its file .* has just been removed"):
+            self.latest()
+        table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+        with self.assertRaisesRegex(WrongTable, "can't be read: .*deletionVectors"):
+            self.latest()
+
+    def test_the_command(self) -> None:
+        self.stores[0].append(100)
+        self.land(self.stores[0])
+        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into])
+        self.assertEqual(done.exit_code, 0, done.output)
+        self.assertIn("keys inserted, 0 updated", done.output)
+        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into, "--json"])
+        self.assertEqual(json.loads(done.output)["rows"], 0)
+        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into, "--key", "nothing"])
+        self.assertEqual(done.exit_code, 2)
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
