@@ -122,7 +122,7 @@ class TestMessageFiles(unittest.TestCase):
             packed = gzip.compress(b"\n".join(lines))
             self.assertBad("line", name, packed[:-9000])
             self.assertBad("line", name, packed[:9000] + bytes(40) + packed[9040:])
-            self.assertBad("ot a gzipped file", name, lines[0])
+            self.assertBad("a gzipped file", name, lines[0])
 
     def test_the_mark_that_spreadsheets_put_in_front_is_no_part_of_a_file(self):
         (row,) = self.read("m.csv", "body,tags\r\nx,t\r\n".encode("utf-8-sig"))

@@ -2,6 +2,10 @@
 
 from unittest import TestCase
 
+import pytest
+
+pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+
 from hatwisted.pipeline.jobs.report.reporting import utc_text
 
 
