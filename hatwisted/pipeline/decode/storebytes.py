@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
+from hatwisted.pipeline.decode.azurefiles import AZURE_SCHEMES, azure_options
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
 
 ARROW_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
@@ -170,9 +171,12 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
     """pyarrow's file system for a path with one of ARROW_SCHEMES, and the path as that one calls it. It's kept:
     each has connections and threads of its own."""
     from pyarrow import ArrowException
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import AzureFileSystem, FileSystem
 
     try:
+        if path.partition("://")[0] in AZURE_SCHEMES:
+            options, inner = azure_options(path, os.environ)
+            return AzureFileSystem(**options), inner
         files, inner = FileSystem.from_uri(
             f"s3{path.removeprefix('s3a')}" if path.startswith("s3a:") else path
         )

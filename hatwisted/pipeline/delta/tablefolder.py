@@ -6,7 +6,7 @@ makes files rows of the table is Delta's commit alone, which stores take once, b
 
 Addresses, accounts and regions come from where the stores' own tools look: `AWS_ACCESS_KEY_ID`, `AWS_REGION`,
 `AWS_ENDPOINT_URL`, the machine's role and so on for S3, `GOOGLE_APPLICATION_CREDENTIALS` for `gs://`,
-`AZURE_STORAGE_ACCOUNT_NAME` with its key for `abfs://`.
+`AZURE_STORAGE_ACCOUNT_NAME` with its key for `abfs://` (decode/azurefiles.py).
 """
 
 from __future__ import annotations
