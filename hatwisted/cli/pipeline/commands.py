@@ -96,6 +96,8 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     from hatwisted.pipeline.jobs.land import landing, landoptions
     from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 
+    if stores and options["topics"]:
+        raise click.UsageError("--topic goes with -n: of STOREs all topics land; export takes single ones")
     how = landoptions.LandOptions(
         engine=options["engine"],
         mode="continuous" if follow else "once",
@@ -323,7 +325,11 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             exporting.ExportOptions(
                 form=options["form"],
                 columns=columns,
-                selection=Selection(options["topics"], options["since"], options["until"]),
+                # With a pattern, the cluster has been told which topics.
+                selection=Selection(
+                    () if options["pattern"] else options["topics"], options["since"], options["until"]
+                ),
+                own_topics=options["topics"],
                 overwrite=options["overwrite"],
             ),
             spark=session(options["master"], options["conf"]),

@@ -53,6 +53,8 @@ def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[st
 
     if bool(stores) == (options["namesrv"] is not None):
         raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
+    if stores and options["pattern"] is not None:
+        raise click.UsageError("--pattern goes with -n: a STORE's messages are all of its topics'")
     checks.check_options(options["source"], cluster=not stores)
     if stores:
         return landingsources.Stores(list(stores), options["source"])

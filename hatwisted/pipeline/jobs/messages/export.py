@@ -106,12 +106,14 @@ class ExportOptions:
     - form: ndjson, csv or parquet; None: by a file's suffix, ndjson for a folder
     - columns: which; None: all
     - selection: which messages
-    - overwrite: replace what is there
+    - own_topics: of the brokers, which are exported, too; those that the selection names are
+    - overwrite: replace an earlier export
     """
 
     form: Format | None = None
     columns: Sequence[str] | None = None
     selection: Selection = EVERYTHING
+    own_topics: Sequence[str] = ()
     overwrite: bool = False
 
 
@@ -141,7 +143,8 @@ def export(
     names = check_columns(COLUMNS if options.columns is None else options.columns)
     session = spark or spark_session()
     needed = tuple(dict.fromkeys((*names, *selection.columns, "topic")))
-    messages = selection.of(without_brokers_own(read.read(session, needed), selection.topics))
+    named = (*selection.topics, *options.own_topics)
+    messages = selection.of(without_brokers_own(read.read(session, needed), named))
     counts = Observation()
     rows = SHAPES[found](counted(messages.select(*names), counts))
     write = _write_file if single else partial(_write_folder, mode=_mode(out, options.overwrite))
