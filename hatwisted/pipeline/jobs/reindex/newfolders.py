@@ -35,8 +35,8 @@ def check_new(target: str, names: Sequence[str]) -> None:
 
 
 def take_back(target: str, names: Sequence[str]) -> None:
-    """Undo what a rebuild had begun that was killed between two renames: what it replaced has no successor yet, and
-    says of queues whose records have expired which offset comes next.
+    """Undo what a rebuild had begun that was killed between two renames: what it put aside has no successor yet,
+    and says of queues whose records have expired which offset comes next.
 
     - target: where the folders are
     - names: of the folders
