@@ -110,12 +110,21 @@ class Stream:
     def __init__(self, request: Request) -> None:
         self.request = request
         self._paused = False
+        self._lacks = True
+        """Has he missed a part that may stay as it is for long?"""
         request.registerProducer(self, True)
 
-    def send(self, data: bytes) -> None:
-        """Unless he hasn't taken what was sent before: the next look has newer figures."""
-        if not self._paused:
-            self.request.write(data)
+    def send(self, changed: bytes, whole: bytes) -> None:
+        """Unless he hasn't taken what was sent before: the next look has newer figures.
+
+        - changed: since the look before
+        - whole: all parts, for whom that isn't enough
+        """
+        if self._paused:
+            self._lacks = True
+            return
+        lacked, self._lacks = self._lacks, False
+        self.request.write(whole if lacked else changed)
 
     def pauseProducing(self) -> None:
         """See IPushProducer."""
@@ -167,7 +176,6 @@ class Streams(Page):
         request.notifyFinish().addErrback(gone)
         request.write(b"retry: 1000\n\n")
         self._streams[stream] = None
-        self._sent.clear()  # he has nothing yet
         if not self._loop.running:
             self._looks = 0
             self._loop.start(INTERVAL, now=True)
@@ -187,14 +195,19 @@ class Streams(Page):
         if self._looks % HOUR_EVERY == 0 or "hour" not in self._sent:
             parts["hour"] = self._parts.hour()
         self._looks += 1
-        lines = b"".join(
-            b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(text))
-            for name, text in parts.items()
-            if self._sent.get(name) != text
-        )
+        changed = _events({name: text for name, text in parts.items() if self._sent.get(name) != text})
         self._sent |= parts
+        whole = _events(self._sent)
         for stream in tuple(self._streams):
-            stream.send(lines)
+            stream.send(changed, whole)
+
+
+def _events(parts: dict[str, str]) -> bytes:
+    """As they are sent, by name."""
+    return b"".join(
+        b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(text))
+        for name, text in parts.items()
+    )
 
 
 class Answer(Page):

@@ -26,6 +26,7 @@ from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.logcodec import logdrift
 from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
 from hatwisted.remoting.deferreds import all_of
 from hatwisted.wire import fastjson
@@ -53,6 +54,8 @@ BUSY_WAIT: Final = 1.0
 BUSY_TRIES: Final = 30
 MOST_DIFFERENCES: Final = 100
 """Ranges after which no more are looked for: logs that differ in this many places aren't copies."""
+MOST_RECORDS: Final = 1024
+"""Records that differ, likewise."""
 
 
 _NO_CHECKSUMS: Final = (
@@ -81,14 +84,22 @@ class Difference(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
-    """What was found. [begin, end): the range compared; complete: is that all that both held?"""
+    """What was found. [begin, end): the range compared; complete: is that all that both held? expired: bytes of it
+    that were deleted before they could be compared."""
 
     master: str
     slave: str
     begin: int
     end: int
     complete: bool = True
+    expired: int = 0
     differences: list[Difference] = []
+
+    @property
+    def is_much(self) -> bool:
+        """Is it so much that no more is looked for?"""
+        records = sum(len(each.records) for each in self.differences)
+        return len(self.differences) >= MOST_DIFFERENCES or records >= MOST_RECORDS
 
 
 @click.command("audit")
@@ -136,7 +147,10 @@ def audit(
                 click.echo(printable(line))
         if not all(each.repaired for each in found.differences):
             return EXIT_PROBLEMS
-        return EXIT_OK if found.complete else EXIT_INTERRUPTED
+        if found.complete:
+            return EXIT_OK
+        # Else there were too many differences to look further: nobody knows how it is after them.
+        return EXIT_INTERRUPTED if interrupt.requested else EXIT_PROBLEMS
 
     sys.exit(run(DEFAULT_NAMESRV, work))
 
@@ -236,30 +250,47 @@ async def compare(
     if begin >= end:
         raise CannotRun(f"nothing to compare: both logs hold offsets {held.begin} to {held.end}")
     found = LogAudit(master=pair.addresses[0], slave=pair.addresses[1], begin=begin, end=end, differences=[])
-    at, started = begin, pair.seconds
+    at, read, started = begin, 0, pair.seconds
     with ScanProgress("audit", begin, end) as progress:
-        while at < end and not interrupt.requested and len(found.differences) < MOST_DIFFERENCES:
+        while at < end and not interrupt.requested and not found.is_much:
             span = LogRange(at, min(at + SPAN, end))
             try:
-                await _compare_span(pair, span, found)
+                reached = await _compare_span(pair, span, found)
             except Refused as error:
                 if error.code != ResponseCode.PULL_OFFSET_MOVED or (await pair.look()).begin <= at:
                     raise
-                at = pair.span.begin  # what lay before it has expired meanwhile
+                at = _after_expired(found, at, min(pair.span.begin, end))
                 continue
-            at = span.end
+            read += reached - at
+            at = reached
             progress(at)
-            await pair.pause(max(0.0, started + (at - begin) / rate - pair.seconds))
+            await pair.pause(max(0.0, started + read / rate - pair.seconds))
+    if found.begin >= end:
+        raise CannotRun("nothing to compare any more: what both logs held has expired meanwhile")
     found.end, found.complete = at, at >= end
     return found
 
 
-async def _compare_span(pair: BrokerPair, span: LogRange, found: LogAudit) -> None:
+def _after_expired(found: LogAudit, at: int, begin: int) -> int:
+    """Where it goes on once the logs begin at `begin`, after `at`."""
+    if at == found.begin:
+        found.begin = begin
+    else:
+        found.expired += begin - at
+    return begin
+
+
+async def _compare_span(pair: BrokerPair, span: LogRange, found: LogAudit) -> int:
+    """Up to where it was compared."""
     for each in await differing_ranges(pair, span):
-        records = [record_fields(record) for record in await judged_records(pair, each)]
-        found.differences.append(Difference(begin=each.begin, end=each.end, records=records))
-        if len(found.differences) >= MOST_DIFFERENCES:
-            return
+        records = await judged_records(pair, each)
+        # Of a long range a part is judged at a time; the rest is looked at anew.
+        end = min(each.end, records[-1].end) if len(records) >= logdrift.MOST_JUDGED else each.end
+        fields = [record_fields(record) for record in records]
+        found.differences.append(Difference(begin=each.begin, end=end, records=fields))
+        if end < each.end or found.is_much:
+            return min(end, span.end)
+    return span.end
 
 
 def record_fields(record: DriftedRecord) -> dict[str, Any]:
@@ -302,9 +333,11 @@ def audit_lines(found: LogAudit) -> Iterator[str]:
     if found.differences:
         count = len(found.differences)
         yield f"{compared}: {count} {'range differs' if count == 1 else 'ranges differ'}"
-        if count >= MOST_DIFFERENCES:
+        if found.is_much:
             yield "there may be more; copies that differ so often have diverged: see 'hatwisted log compare'"
     else:
         yield f"{compared}: equal"
+    if found.expired:
+        yield f"{size_text(found.expired)} in between expired before they were compared"
     if not found.complete:
         yield "not everything was compared"

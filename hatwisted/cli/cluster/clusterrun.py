@@ -29,6 +29,9 @@ EXIT_INTERRUPTED: Final = 130
 """128 + SIGINT, as shells have it."""
 CHUNK: Final = 64 * 1024
 """Bytes read from standard input at once."""
+LONGEST_LINE: Final = 96 << 20
+"""Bytes of a line of standard input: JSON whose escapes, of six bytes each, make the 16 MiB that a broker takes at
+once. Of an input without a line end no more than this is kept."""
 DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
 
 
@@ -141,6 +144,8 @@ def exit_code(outcome: Any) -> int:
     error = outcome.value
     if isinstance(error, ClientError):
         raise cannot(error) from error
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+        raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
     raise error
 
 
@@ -174,20 +179,51 @@ class InputLines:
     """
 
     def __init__(self, reactor: Any) -> None:
+        if sys.stdin is None:
+            raise CannotRun("standard input is closed: pipe lines into it, or use < FILE")
         self._reactor = reactor
         self._descriptor = sys.stdin.fileno()
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """Of a line whose end hasn't come yet."""
+        self._length = 0
+        self._skipping = False
+        """Is the rest of a line that was too long on its way?"""
 
-    async def chunk(self) -> list[bytes] | None:
-        """The next whole lines, without their ends; None at the end of the input."""
+    async def chunk(self) -> list[bytes | None] | None:
+        """The next whole lines, without their ends; for one longer than LONGEST_LINE, which is skipped, None. None
+        at the end of the input."""
         while True:
             data = await self._read()
             if not data:
-                rest, self._rest = self._rest, b""
-                return [rest] if rest else None
-            *lines, self._rest = (self._rest + data).split(b"\n")
+                return [self._line(b"")] if self._rest else None
+            *ends, rest = data.split(b"\n")
+            lines: list[bytes | None] = []
+            for end in ends:
+                if self._skipping:
+                    self._skipping = False
+                else:
+                    lines.append(self._line(end).removesuffix(b"\r"))
+            if self._is_too_long(rest):
+                lines.append(None)
             if lines:
-                return [line.removesuffix(b"\r") for line in lines]
+                return lines
+
+    def _line(self, end: bytes) -> bytes:
+        line = b"".join((*self._rest, end))
+        self._rest.clear()
+        self._length = 0
+        return line
+
+    def _is_too_long(self, part: bytes) -> bool:
+        """Keep this part of a line, unless it has become too long with it."""
+        if self._skipping or not part:
+            return False
+        self._rest.append(part)
+        self._length += len(part)
+        if self._length > LONGEST_LINE:
+            self._line(b"")
+            self._skipping = True
+        return self._skipping
 
     def _read(self) -> Any:
         from twisted.internet.defer import Deferred

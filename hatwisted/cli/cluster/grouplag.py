@@ -21,6 +21,8 @@ from hatwisted.clientcore.admin import QueueProgress
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Survey
 from hatwisted.health.words import span_text
+from hatwisted.wire.messagequeue import MessageQueue
+from hatwisted.wire.printable import printable
 from hatwisted.wire.topics import RETRY_PREFIX
 
 WATCH: Final = 2.0
@@ -51,8 +53,30 @@ class GroupLag(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     topics: list[TopicLag]
 
 
-Totals = dict[tuple[str, str], tuple[int, int]]
-"""By group and topic: offsets consumed, and ends, added up."""
+class LagLook(msgspec.Struct, frozen=True, kw_only=True):
+    """One look.
+
+    - at: seconds since the epoch
+    - groups: those most behind first
+    - unknown: by group, why it isn't known how far it is behind
+    - error: why nothing could be looked at; None: it could
+    """
+
+    at: float
+    groups: list[GroupLag] = []
+    unknown: dict[str, str] = {}
+    error: str | None = None
+
+    def problems(self) -> list[str]:
+        """What it couldn't see, a line each."""
+        lines = [
+            f"group {name}: how far it is behind isn't known: {why}" for name, why in self.unknown.items()
+        ]
+        return lines if self.error is None else [*lines, f"nothing could be looked at: {self.error}"]
+
+
+Places = dict[tuple[str, str], dict[MessageQueue, tuple[int, int]]]
+"""By group and topic: of each queue the offset consumed, and its end."""
 
 
 @click.command("lag", short_help="Show how far groups are behind, by topic.")
@@ -64,8 +88,8 @@ Totals = dict[tuple[str, str], tuple[int, int]]
 def lag_command(names: tuple[str, ...], namesrv: str, watch: bool, most: int | None, as_json: bool) -> None:
     """Show how many messages groups are behind, by topic: these groups, or all that are behind.
 
-    Exit codes: 0 done; 1 one is more than --most behind (with --watch: at the last look); 2 usage error, no
-    cluster, or no such group.
+    Exit codes: 0 done; 1 one is more than --most behind, or it isn't known of one (with --watch: at the last
+    look); 2 usage error, no cluster, or no such group.
     """
 
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
@@ -74,9 +98,9 @@ def lag_command(names: tuple[str, ...], namesrv: str, watch: bool, most: int | N
             found = await _watch(looker, Pauses(cluster.clock, interrupt), interrupt, as_json)
         else:
             found = await looker.next()
-            click.echo(_document(looker.at, found) if as_json else _table(found, rates=False))
-        beyond = most is not None and any(each.behind > most for each in found)
-        return EXIT_PROBLEMS if beyond else EXIT_OK
+            _show(found, as_json, rates=False)
+        beyond = most is not None and any(each.behind > most for each in found.groups)
+        return EXIT_PROBLEMS if beyond or found.problems() else EXIT_OK
 
     sys.exit(run(namesrv, work))
 
@@ -92,47 +116,55 @@ class _Looker:
         self._survey = Survey(cluster.session)
         self._clock = cluster.clock
         self._names = list(names)
-        self._before: Totals = {}
-        self.at = 0.0
+        self._before: Places = {}
+        self._at = 0.0
 
-    async def next(self) -> list[GroupLag]:
-        """How they are now, those most behind first."""
-        found: list[GroupLag] = await deferred(self._look())
+    async def next(self) -> LagLook:
+        """How they are now."""
+        found: LagLook = await deferred(self._look())
         return found
 
-    async def _look(self) -> list[GroupLag]:
+    async def again(self) -> LagLook:
+        """As `next`; who watches wants to know how it goes on, whatever it is that fails meanwhile."""
+        try:
+            return await self.next()
+        except ClientError as error:
+            return LagLook(at=self._clock.seconds(), error=str(error))
+
+    async def _look(self) -> LagLook:
         told = await self._survey.progress(self._names or await self._survey.group_names())
-        now, passed = self._clock.seconds(), self._clock.seconds() - self.at
-        before, self._before, self.at = self._before, {}, now
-        found = []
+        now, passed = self._clock.seconds(), self._clock.seconds() - self._at
+        before, self._before, self._at = self._before, {}, now
+        found, unknown = [], {}
         for name, queues in told.items():
             if isinstance(queues, ClientError):
                 if self._names:
                     raise queues
+                unknown[name] = str(queues)
                 continue
             topics = self._topics(name, queues, before, passed)
             behind = sum(each.behind for each in topics)
             if self._names or behind:
                 members = await self._survey.members(name) if behind else None
                 found.append(GroupLag(group=name, behind=behind, members=members, topics=topics))
-        return sorted(found, key=lambda each: (-each.behind, each.group))
+        found.sort(key=lambda each: (-each.behind, each.group))
+        return LagLook(at=now, groups=found, unknown=unknown)
 
     def _topics(
-        self, group: str, queues: list[QueueProgress], before: Totals, passed: float
+        self, group: str, queues: list[QueueProgress], before: Places, passed: float
     ) -> list[TopicLag]:
         found = []
         for topic in sorted({each.queue.topic for each in queues}):
             own = [each for each in queues if each.queue.topic == topic]
             behind = sum(max(0, each.lag) for each in own)
-            consumed, end = sum(each.consumed for each in own), sum(each.end for each in own)
-            self._before[group, topic] = consumed, end
+            places = self._before[group, topic] = {each.queue: (each.consumed, each.end) for each in own}
             if not behind and topic.startswith(RETRY_PREFIX):
                 continue
             last = max(each.last_timestamp for each in own)
             lag = TopicLag(topic=topic, behind=behind, last_consumed=last / 1000 if last > 0 else None)
-            if (group, topic) in before and passed > 0:
-                consumed_before, end_before = before[group, topic]
-                taken, stored = (consumed - consumed_before) / passed, (end - end_before) / passed
+            moved = _moved(before.get((group, topic), {}), places)
+            if moved is not None and passed > 0:
+                taken, stored = moved[0] / passed, moved[1] / passed
                 lag = msgspec.structs.replace(
                     lag,
                     consumed_per_second=taken,
@@ -147,7 +179,21 @@ class _Looker:
         return found
 
 
-async def _watch(looker: _Looker, pauses: Pauses, interrupt: Interrupt, as_json: bool) -> list[GroupLag]:
+def _moved(
+    before: dict[MessageQueue, tuple[int, int]], now: dict[MessageQueue, tuple[int, int]]
+) -> tuple[int, int] | None:
+    """Messages that were consumed and stored between two looks, in the queues that both have seen: a broker that
+    comes or goes moves nobody by all that its queues hold. None if there is none."""
+    both = now.keys() & before.keys()
+    if not both:
+        return None
+    return (
+        sum(now[queue][0] - before[queue][0] for queue in both),
+        sum(now[queue][1] - before[queue][1] for queue in both),
+    )
+
+
+async def _watch(looker: _Looker, pauses: Pauses, interrupt: Interrupt, as_json: bool) -> LagLook:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -156,21 +202,30 @@ async def _watch(looker: _Looker, pauses: Pauses, interrupt: Interrupt, as_json:
     found = await looker.next()
     if as_json or not console.is_terminal:
         while not interrupt.requested:
-            click.echo(_document(looker.at, found) if as_json else _table(found, rates=True) + "\n")
+            _show(found, as_json, rates=True)
             await pauses.wait(WATCH)
-            found = await looker.next()
+            found = await looker.again()
         return found
     with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
         while not interrupt.requested:
-            when = datetime.fromtimestamp(looker.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-            live.update(Text.from_ansi(f"{when}\n{_table(found, rates=True)}"), refresh=True)
+            when = datetime.fromtimestamp(found.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            lines = [when, *map(printable, found.problems())]
+            if found.groups or not found.problems():
+                lines.insert(1, _table(found.groups, rates=True))
+            live.update(Text.from_ansi("\n".join(lines)), refresh=True)
             await pauses.wait(WATCH)
-            found = await looker.next()
+            found = await looker.again()
     return found
 
 
-def _document(at: float, found: list[GroupLag]) -> bytes:
-    return msgspec.json.encode({"at": at, "groups": found})
+def _show(found: LagLook, as_json: bool, *, rates: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    for line in found.problems():
+        click.echo(printable(line), err=True)
+    if found.groups or not found.problems():
+        click.echo(_table(found.groups, rates=rates) + ("\n" if rates else ""))
 
 
 def _table(found: list[GroupLag], *, rates: bool) -> str:

@@ -12,7 +12,14 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, InputLines, Interrupt, cluster_options, run
+from hatwisted.cli.cluster.clusterrun import (
+    EXIT_INTERRUPTED,
+    LONGEST_LINE,
+    InputLines,
+    Interrupt,
+    cluster_options,
+    run,
+)
 from hatwisted.cli.cluster.messageformat import unescaped
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.messagejson import ORIGIN
@@ -44,19 +51,30 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     properties: dict[str, str] = {}
 
 
+class _Stored(msgspec.Struct):
+    """Of a line: a body as it is stored."""
+
+    body64: str
+    sysFlag: int = 0
+
+
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parse_line(line: bytes) -> Line:
     """A message from a line. Where it came from isn't where it goes: such fields are left out. Raises ValueError
     for names that nothing of ours writes, which may be misspelt."""
-    given = _decode_object(line)
+    try:
+        given = _decode_object(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     if "bodyBase64" in given:
         given["body64"] = given.pop("bodyBase64")
     if given.get("body64") and given.get("compression"):
         # `log dump` shows such a body as it is stored.
-        stored = base64.b64decode(given["body64"], validate=True)
-        given["body64"] = base64.b64encode(decompress(stored, int(given.get("sysFlag", 0)))).decode()
+        stored = msgspec.convert(given, _Stored)
+        packed = base64.b64decode(stored.body64, validate=True)
+        given["body64"] = base64.b64encode(decompress(packed, stored.sysFlag)).decode()
     for name in given.keys() & ORIGIN:
         del given[name]
     if given.get("body64") is not None:
@@ -110,6 +128,8 @@ class _Sending:
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self.sent = self.failed = self.weak = 0
+        self._unheard: OSError | None = None
+        """Why results can't be written any more: nothing more is sent then."""
         self._progress = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
             console=Console(stderr=True), transient=True,
@@ -148,7 +168,12 @@ class _Sending:
             for line in chunk:
                 number += 1
                 await producer.ready()
-                self._send(producer, line, number)
+                if self._unheard is not None:
+                    return
+                if line is None:
+                    self._fail(f"line {number}: it is longer than {LONGEST_LINE >> 20} MiB")
+                else:
+                    self._send(producer, line, number)
         await producer.settled()
 
     def _send(self, producer: Producer, line: bytes, number: int) -> None:
@@ -197,8 +222,11 @@ class _Sending:
             self.weak += 1
             if self.weak <= SHOWN_ERRORS:
                 self._say(f"{result.message_id}: stored, but {result.status.name}")
-        if self._options["as_json"]:
-            click.echo(msgspec.json.encode(_result(result)))
+        if self._options["as_json"] and self._unheard is None:
+            try:
+                click.echo(msgspec.json.encode(_result(result)))
+            except OSError as error:
+                self._unheard = error
         self._progress.update(self._task, description=f"{self.sent} stored")
 
     def _failure(self, failure: Any, number: int) -> None:
@@ -219,6 +247,8 @@ class _Sending:
             click.echo(text, err=True)
 
     def _end(self, interrupt: Interrupt) -> int:
+        if self._unheard is not None:
+            raise self._unheard
         if self.failed > SHOWN_ERRORS:
             click.echo(f"{self.failed} messages failed", err=True)
         if not self._options["as_json"]:

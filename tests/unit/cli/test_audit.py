@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import click
 from click.testing import CliRunner
@@ -14,8 +14,10 @@ from hatwisted.cli.cluster import audit as command
 from hatwisted.cli.cluster.clusterrun import Interrupt
 from hatwisted.cli.main import main
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.errors import Refused
+from hatwisted.logcodec import logdrift
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ
+from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ, LogRange
 from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
 from tests.support.memorynode import CLIENT_HOST, NAME_SERVER
 
@@ -93,6 +95,25 @@ class AuditTests(AuditCase):
         self.assertEqual(len(self.audit(code=1)["differences"]), 1)
         self.assertIn("see 'hatwisted log compare'", self.outcome()[1])
 
+    def test_what_was_not_looked_at_after_too_many_differences_is_not_said_to_be_well(self) -> None:
+        self.patch(command, "MOST_DIFFERENCES", 1)
+        for number in (0, 39):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        found = self.audit("--repair", code=1)
+        self.assertEqual([each["records"][0]["queueOffset"] for each in found["differences"]], [0])
+        self.assertEqual((found["complete"], found["end"]), (False, self.place(0)[0] + 101))
+        self.assertEqual(self.audit("--repair", code=1)["differences"][0]["records"][0]["queueOffset"], 39)
+        self.assertTrue(self.audit()["complete"])
+
+    def test_all_of_a_long_range_is_judged_and_repaired(self) -> None:
+        self.patch(logdrift, "MOST_JUDGED", 3)
+        for number in range(3, 12):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        found = self.audit("--repair")["differences"]
+        self.assertEqual([[each["queueOffset"] for each in one["records"]] for one in found][0], [3, 4, 5])
+        self.assertEqual([each["queueOffset"] for one in found for each in one["records"]], [*range(3, 12)])
+        self.assertEqual(self.audit()["differences"], [])
+
     def test_a_broker_that_makes_no_checksums_is_named(self) -> None:
         factory = self.master._factories[0]
         factory.serve(factory.table.without(RequestCode.LOG_DIGESTS))
@@ -105,6 +126,41 @@ class AuditTests(AuditCase):
         for _ in range(3):
             self.ask(RequestCode.LOG_DIGESTS, begin=0, end=self.end, block=4096)
         self.assertEqual(self.audit()["differences"], [])
+
+    def expiring(self, steps: list[int]) -> command.LogAudit:
+        """An audit of 4 spans of 10 bytes, at 10 a second, during which the logs come to begin at each of `steps`
+        in its turn: 0 stands for an answer."""
+
+        class Pair:
+            addresses = "m:1", "s:1"
+            span = LogRange(0, 40)
+            seconds = 0.0
+
+            async def look(self) -> LogRange:
+                return self.span
+
+            async def pause(self, seconds: float) -> None:
+                self.seconds += seconds
+
+            async def digests(self, span: LogRange, block: int) -> tuple[bytes, bytes]:
+                begin = steps.pop(0)
+                if begin:
+                    self.span = LogRange(begin, 40)
+                    raise Refused("m:1", ResponseCode.PULL_OFFSET_MOVED, "")
+                return b"", b""
+
+        self.patch(command, "SPAN", 10)
+        self.pair = Pair()
+        work = command.compare(cast(command.BrokerPair, self.pair), (None, None), 10, Interrupt())
+        return self.nodes.result(Deferred.fromCoroutine(work))
+
+    def test_what_expires_meanwhile_is_not_said_to_be_equal(self) -> None:
+        found = self.expiring([15, 0, 35, 0])
+        self.assertEqual((found.begin, found.end, found.expired, found.complete), (15, 40, 10, True))
+        self.assertEqual(self.pair.seconds, 1.5)  # for what was read
+        self.assertIn("10 B in between expired before they were compared", list(command.audit_lines(found)))
+        with self.assertRaisesRegex(click.ClickException, "has expired meanwhile"):
+            self.expiring([45])
 
     # ---- the requests themselves
 

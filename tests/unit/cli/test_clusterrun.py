@@ -1,5 +1,6 @@
 """One command on a cluster, without a reactor of its own: how it ends, what signals do, how its input is read."""
 
+import errno
 import os
 import signal
 import tempfile
@@ -106,6 +107,18 @@ class RunTests(SynchronousTestCase):
         self.assertNotIn("\n", str(error))
         self.assertIn("gone away", str(error))
         self.assertTrue(self.clusters[0].closed)
+
+    def test_an_output_that_is_full_is_one_line_and_one_that_is_closed_is_clicks(self):
+        async def full(cluster, interrupt):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        async def closed(cluster, interrupt):
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        error = self.assertRaises(CannotRun, self.run_work, full)
+        self.assertEqual(str(error), "input/output: No space left on device")
+        self.setUp()
+        self.assertRaises(BrokenPipeError, self.run_work, closed)
 
     def test_a_mistake_of_ours_keeps_its_traceback(self):
         async def work(cluster, interrupt):
@@ -245,6 +258,23 @@ class InputTests(SynchronousTestCase):
             found = self.all_of(b"one\r\ntwo\n\nno end")
             self.assertEqual(sum(found, []), [b"one", b"two", b"", b"no end"], size)
             self.assertNotIn([], found, size)
+
+    def test_a_line_that_is_too_long_is_skipped_and_not_kept(self):
+        self.patch(clusterrun, "LONGEST_LINE", 10)
+        for size in range(1, 40):
+            self.patch(clusterrun, "CHUNK", size)
+            self.setUp()
+            found = sum(self.all_of(b"0123456789\n%s\nend\n%s" % (b"x" * 90, b"y" * 90)), [])
+            self.assertEqual(found[:1] + found[2:3], [b"0123456789", b"end"], size)
+            if size < 30:
+                self.assertEqual(found[1::2], [None, None], size)
+            self.assertEqual(self.lines._rest, [])
+
+    def test_a_closed_input_is_one_line(self):
+        self.patch(clusterrun.sys, "stdin", None)
+        self.assertIn(
+            "standard input is closed", str(self.assertRaises(CannotRun, InputLines, FakeReactor()))
+        )
 
     def test_no_more_is_read_than_is_asked_for(self):
         self.patch(clusterrun, "CHUNK", 4)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from io import StringIO
 
+import click
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster import produce
+from hatwisted.cli.cluster.clusterrun import Interrupt
+from hatwisted.clientcore.sending import SendResult, SendStatus
+from hatwisted.wire.messagequeue import MessageQueue
 
 
 class SayingTests(SynchronousTestCase):
@@ -27,3 +31,33 @@ class SayingTests(SynchronousTestCase):
         # Before it there is only what takes the count off the screen.
         self.assertTrue(line.endswith("line 1: no JSON [b]"), line)
         self.assertNotIn("stored", line)
+
+    def test_who_reads_no_results_any_more_ends_it(self) -> None:
+        written: list[bytes] = []
+
+        def echo(text: bytes) -> None:
+            written.append(text)
+            raise BrokenPipeError
+
+        self.patch(click, "echo", echo)
+        sending = produce._Sending({"as_json": True})
+        queue = MessageQueue(topic="T", broker_name="b", queue_id=0)
+        result = SendResult(
+            status=SendStatus.OK, message_id="1", offset_id="2", queue=queue, queue_offset=0, address="h:1"
+        )
+        for _ in range(3):
+            sending._stored(result)
+        self.assertEqual((len(written), sending.sent), (1, 3))
+        self.assertRaises(BrokenPipeError, sending._end, Interrupt())
+
+
+class LineTests(SynchronousTestCase):
+    def test_whatever_a_line_has_its_mistake_is_the_lines(self) -> None:
+        for line in (
+            b'{"body64": 5, "compression": "zlib"}',
+            b'{"body64": "aGk=", "compression": "zlib", "sysFlag": null}',
+            b'{"body64": "aGk=", "compression": "zlib", "sysFlag": [1]}',
+            b'{"body64": "aGk", "compression": "zlib"}',
+            b'{"a":' * 100_000,
+        ):
+            self.assertRaises(ValueError, produce.parse_line, line)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.logger import Logger, LogPublisher
 from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.server import Request
 
 from hatwisted.metrics.chart import HEIGHT, WIDTH, Chart, drawn
 from hatwisted.metrics.eventfeed import LONGEST, MOST, EventFeed
 from hatwisted.metrics.hour import MOMENTS, Hour, Totals, quantile
+from hatwisted.metrics.livepage import Access, Parts, Stream, Streams
 from hatwisted.metrics.livestate import seconds_text, size_text
 
 
@@ -88,3 +96,76 @@ class TextTests(SynchronousTestCase):
             [seconds_text(each) for each in (0, 0.00025, 0.0101, 5, 600)],
             ["0 s", "250 µs", "10.1 ms", "5.0 s", "10 min"],
         )
+
+
+class Viewer:
+    """A request of a page that wants to be kept up to date."""
+
+    method = b"GET"
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.ended: Deferred[None] = Deferred()
+
+    def setHeader(self, name: str, value: str) -> None:
+        """Of no interest here."""
+
+    def notifyFinish(self) -> Deferred[None]:
+        return self.ended
+
+    def registerProducer(self, producer: Stream, streaming: bool) -> None:
+        self.producer = producer
+
+    def write(self, data: bytes) -> None:
+        self.taken.append(data)
+
+    def parts(self) -> dict[str, str]:
+        """What he has, by name."""
+        events = b"".join(self.taken).decode()
+        return {name: json.loads(text) for name, text in re.findall(r"event: (.*)\ndata: (.*)\n", events)}
+
+
+class StreamTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.state, self.events, self.hours = "s0", "e0", 0
+        case = self
+
+        class Rendered:
+            def changing(self) -> dict[str, str]:
+                return {"state": case.state, "events": case.events}
+
+            def hour(self) -> str:
+                case.hours += 1
+                return "h"
+
+        self.streams = Streams(cast(Parts, Rendered()), self.clock, cast(Access, self))
+
+    def refusal(self, request: Any) -> None:
+        """Everybody may look."""
+
+    def view(self) -> Viewer:
+        viewer = Viewer()
+        self.streams.render(cast(Request, viewer))
+        return viewer
+
+    def test_who_could_take_nothing_for_a_while_gets_all_that_has_changed_meanwhile(self) -> None:
+        slow, quick = self.view(), self.view()
+        slow.producer.pauseProducing()
+        self.events = "e1"
+        self.clock.advance(1)
+        slow.producer.resumeProducing()
+        for number in range(1, 4):
+            self.state = f"s{number}"
+            self.clock.advance(1)
+        self.assertEqual(slow.parts(), {"state": "s3", "events": "e1", "hour": "h"})
+        self.assertEqual(slow.parts(), quick.parts())
+        self.assertEqual(b"".join(quick.taken).count(b"event: events"), 1)  # what stays isn't sent again
+
+    def test_who_comes_later_has_all_parts_and_makes_no_work(self) -> None:
+        first = self.view()
+        self.clock.advance(3)
+        self.assertEqual((self.view().producer is first.producer, self.hours), (False, 1))
+        later = self.view()
+        self.clock.advance(1)
+        self.assertEqual((later.parts(), self.hours), ({"state": "s0", "events": "e0", "hour": "h"}, 1))
