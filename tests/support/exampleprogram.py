@@ -26,20 +26,30 @@ CLIENT = (
 PIPELINE = ("landing", "sparksink", "sparksource")
 
 
-def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:
-    """What a program prints; it must end well, a client's without a traceback (Spark's workers leave some)."""
+def started(name: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A program that runs."""
     program = [str(FOLDER / f"{name}.py")] if name in PIPELINE else ["-m", __name__, name]
-    done = subprocess.run(
+    return subprocess.Popen(
         [*dies_with_us(), sys.executable, *program, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=SECONDS,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert name in PIPELINE or "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()
+
+
+def lines_of(name: str, folder: Path, *arguments: str) -> list[str]:
+    """What a program prints; it must end well, a client's without a traceback (Spark's workers leave some)."""
+    with started(name, folder, *arguments) as process:
+        try:
+            said, errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    assert process.returncode == 0, said + errors
+    assert name in PIPELINE or "Traceback" not in errors, errors
+    return said.splitlines()
 
 
 def main(name: str, *arguments: str) -> None:

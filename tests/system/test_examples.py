@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from testbed.brokergroup import OURS, BrokerGroup
-from tests.support.exampleprogram import CLIENT, FOLDER, PIPELINE, lines_of
+from testbed.processes import free_port
+from tests.support.exampleprogram import CLIENT, FOLDER, PIPELINE, SECONDS, lines_of, started
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,14 @@ def name_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_every_example_has_its_test() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.py")) == sorted((*CLIENT, *PIPELINE))
+
+
+def test_sends_that_are_gathered_fail_aloud(tmp_path: Path) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    with started("aio_producer", tmp_path, nobody) as process:
+        said, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, said) == (1, "")
+    assert f"100 not stored, the first of them: no name server answered: {nobody}" in errors
 
 
 def test_what_the_producer_sends_the_consumer_prints(name_servers: str, tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ def check_export(stores: Sequence[str], out: str, columns: Sequence[str] | None,
     - columns: of them; None: all
     - overwrite: what is there may be replaced
     """
-    from hatwisted.pipeline.jobs.messages.export import check_free
+    from hatwisted.pipeline.jobs.messages.exportplace import check_free
 
-    check_free(out, overwrite)
+    check_free(out, overwrite, stores)
     check_stores(stores, columns)
 
 

@@ -12,7 +12,7 @@ from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
-from hatwisted.cli.pipeline import checks
+from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
 from hatwisted.cli.pipeline.account import credentials_option
 from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
@@ -107,7 +107,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         schemas=parse_schemas(options["schemas"]),
     )
     checks.check_stores(stores, how.columns)
-    source = read_from(stores, options["topics"], options)
+    source = read_from(stores, options["topics"], options, whole=True)
     engine = (
         "spark" if how.engine == "auto" and chose_spark(options) else landing.engine_for(source, table, how)
     )
@@ -263,7 +263,6 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 
     Exit codes: 0 reported; 1 reported, and a log is damaged; 2 not done; 130 interrupted.
     """
-    from hatwisted.pipeline.jobs.messageselection import Selection
     from hatwisted.pipeline.jobs.report import reporting
 
     checks.check_report(stores, slaves)
@@ -273,7 +272,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
             out,
             reporting.ReportOptions(
                 slaves=slaves,
-                selection=Selection(options["topics"], options["since"], options["until"]),
+                selection=sourceoptions.selection(options),
                 mode="skip-and-report" if options["skip_damage"] else "failfast",
             ),
             spark=session(options["master"], options["conf"]),
@@ -309,7 +308,6 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     Exit codes: 0 written; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.messages import export as exporting
-    from hatwisted.pipeline.jobs.messageselection import Selection
 
     source = read_from(stores, options["topics"], options)
     columns = options["columns"].split(",") if options["columns"] else None
@@ -323,7 +321,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             exporting.ExportOptions(
                 form=options["form"],
                 columns=columns,
-                selection=Selection(options["topics"], options["since"], options["until"]),
+                selection=sourceoptions.selection(options),
+                own_topics=options["topics"],
                 overwrite=options["overwrite"],
             ),
             spark=session(options["master"], options["conf"]),

@@ -12,7 +12,7 @@ from hatwisted.cli.pipeline.deadlettercommand import dead_letters
 from hatwisted.cli.pipeline.sparkrun import JobBar, job, print_result
 
 
-@click.command()
+@click.command(short_help="Keep the last message of each key of a table.")
 @click.argument("table", type=click.Path(file_okay=False))
 @click.argument("into", type=click.Path(file_okay=False))
 @click.option(

@@ -42,23 +42,41 @@ source_options = option_group(
 """--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
 
 
-def read_from(stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any]) -> Any:
+def read_from(
+    stores: tuple[str, ...], topics: tuple[str, ...], options: dict[str, Any], *, whole: bool = False
+) -> Any:
     """The stores, or the topics of a cluster, as the jobs take them.
 
     - stores: folders
     - topics: of the cluster
     - options: those of `source_options`
+    - whole: of stores all topics are read
     """
     from hatwisted.pipeline.jobs.land import landingsources
 
     if bool(stores) == (options["namesrv"] is not None):
         raise click.UsageError("give either STOREs, or -n with --topic or --pattern")
+    if stores and options["pattern"] is not None:
+        raise click.UsageError("--pattern goes with -n: a STORE's messages are all of its topics'")
+    if stores and topics and whole:
+        raise click.UsageError("--topic goes with -n: of STOREs all topics land; export takes single ones")
     checks.check_options(options["source"], cluster=not stores)
     if stores:
         return landingsources.Stores(list(stores), options["source"])
     if not topics and options["pattern"] is None:
         raise click.UsageError("which topics? Give --topic (may be repeated) or --pattern")
     return landingsources.Cluster(options["namesrv"], topics, options["pattern"], options["source"])
+
+
+def selection(options: dict[str, Any]) -> Any:
+    """Which messages, as the jobs take it; of a pattern's topics the cluster has been told.
+
+    options: those of `selection_options`, and maybe of `source_options`
+    """
+    from hatwisted.pipeline.jobs.messageselection import Selection
+
+    topics = () if options.get("pattern") else options["topics"]
+    return Selection(topics, options["since"], options["until"])
 
 
 def stores_argument(least: int, metavar: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

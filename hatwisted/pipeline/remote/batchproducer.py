@@ -279,11 +279,12 @@ class Producer:
         assert sends.answer is not None, "nothing is under way"
         try:
             answer = self._driver.wait(sends.answer)
-            if not self._take(sends, sends.under_way, answer):
-                error = self._refusal(sends, answer)
         except (BrokerGone, BadAnswer) as lost:
             self.counts.resent += len(sends.under_way)
             error = lost
+        else:
+            if not self._take(sends, sends.under_way, answer):
+                error = self._refusal(sends, answer, sends.under_way)
         if error is not None:
             self._deliver(sends, sends.under_way, error)
         self._under_way.remove(sends)
@@ -305,7 +306,7 @@ class Producer:
                 continue
             if self._take(sends, messages, answer):
                 return
-            error = self._refusal(sends, answer)
+            error = self._refusal(sends, answer, messages)
         raise BrokerGone(f"{queue_name(sends.queue)}: {error}") if isinstance(error, BrokerGone) else error
 
     def _take(self, sends: _QueueSends, messages: Sequence[Outgoing], answer: RemotingCommand) -> bool:
@@ -318,18 +319,28 @@ class Producer:
         if answer.code in TRANSIENT:
             return False
         if answer.code != ILLEGAL:
-            raise self._refusal(sends, answer)
+            raise self._refusal(sends, answer, messages)
         if len(messages) == 1:
             self.counts.refuse(messages[0].number, " ".join((answer.remark or "illegal").split()))
             return True
         for message in messages:
-            answer = self._driver.ask(sends.address, self._request(sends.queue, [message]))
-            if not self._take(sends, [message], answer):
-                self._deliver(sends, [message], self._refusal(sends, answer))
+            self._send_alone(sends, message)
         return True
 
-    def _refusal(self, sends: _QueueSends, answer: RemotingCommand) -> Refused:
-        queue, first = sends.queue, sends.under_way[0].number
+    def _send_alone(self, sends: _QueueSends, message: Outgoing) -> None:
+        """One of those that were found illegal together. What goes wrong with it is no matter of the others, of
+        which some are stored by now."""
+        try:
+            answer = self._driver.ask(sends.address, self._request(sends.queue, [message]))
+        except (BrokerGone, BadAnswer) as lost:
+            self.counts.resent += 1
+            self._deliver(sends, [message], lost)
+            return
+        if not self._take(sends, [message], answer):
+            self._deliver(sends, [message], self._refusal(sends, answer, [message]))
+
+    def _refusal(self, sends: _QueueSends, answer: RemotingCommand, messages: Sequence[Outgoing]) -> Refused:
+        queue, first = sends.queue, messages[0].number
         return Refused.of(
             sends.address, answer, f"message {first} for topic {queue.topic} queue {queue.queue_id}"
         )

@@ -1,6 +1,6 @@
 """Reading a cluster: which queues there are, where they begin and end, and their messages.
 
-    with ClusterReader(ClusterSettings(("10.0.0.1:9876",))) as cluster:
+    with ClusterReader(ClusterSettings(name_servers=("10.0.0.1:9876",))) as cluster:
         queues = cluster.queues(topics=["Orders"])
         bounds = cluster.bounds(queues)
         for queue, replicas in queues.items():

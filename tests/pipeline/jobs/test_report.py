@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
@@ -73,6 +74,8 @@ def test_files_lie_next_to_the_page(golden):
     with (out / "minutes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["messages"]) for row in rows) == result.summary.total.messages
+    first = datetime.fromtimestamp(result.summary.total.first // 60_000 * 60, UTC)
+    assert rows[0]["minute"] == first.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert json.loads((out / "report.json").read_text())["total"]["messages"] == result.summary.total.messages
     assert json.dumps(result.as_json())
 

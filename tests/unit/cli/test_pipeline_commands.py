@@ -18,7 +18,9 @@ from hatwisted import pipeline
 from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
 from hatwisted.pipeline import jobs
+from hatwisted.pipeline.jobs.messages import export as exporting
 from hatwisted.pipeline.spark import sparksession
+from hatwisted.wire.layout import SCHEDULE_TOPIC
 from tests.support.clistores import run_pipeline
 from tests.support.golden import GOLDEN
 
@@ -56,6 +58,7 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_wrong_usage(self):
         store = str(GOLDEN / "master")
+        table = self.mktemp()
         for arguments, said in (
             (("audit", store), "at least two"),
             (("report", "/nowhere"), "does not exist"),
@@ -65,6 +68,9 @@ class TestPipelineCommands(SynchronousTestCase):
             (("land", store, "t", "--max-bytes", "much"), "isn't a size"),
             (("land", "t", "-n", "127.0.0.1:1"), "which topics"),
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
+            (("land", store, table, "--topic", "Orders"), "--topic goes with -n"),
+            (("land", store, table, "--pattern", "Orders.*"), "--pattern goes with -n"),
+            (("export", store, "-o", "o.csv", "--pattern", "Orders.*"), "--pattern goes with -n"),
             (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
         ):
@@ -95,6 +101,26 @@ class TestPipelineCommands(SynchronousTestCase):
             result = run_pipeline(*arguments)
             self.assertEqual(result.exit_code, 2, (arguments, result.output))
             self.assertIn(said, result.output)
+
+    def test_an_export_has_the_topics_that_are_named_and_those_that_match(self):
+        self.patch(sparksession, "spark_session", lambda *_, **__: None)
+        read = {}
+
+        def export(source, out, options, **more):
+            read.update(source.options, own=options.own_topics, chosen=options.selection.topics)
+            return exporting.ExportResult(out=out, format="csv", messages=0, bytes=0, files=(), seconds=0.0)
+
+        self.patch(exporting, "export", export)
+        cluster, out = ("export", "-n", "127.0.0.1:1"), ("-o", self.mktemp())
+        topics = ("--topic", "Paid", "--topic", SCHEDULE_TOPIC)
+        for arguments, chosen in ((topics, ("Paid", SCHEDULE_TOPIC)), ((*topics, "--pattern", "Ord.*"), ())):
+            result = run_pipeline(*cluster, *arguments, *out)
+            self.assertEqual(result.exit_code, 0, result.output)
+            self.assertEqual(json.loads(read["topics"]), ["Paid", SCHEDULE_TOPIC])
+            # Those that match the pattern would be left out.
+            self.assertEqual(tuple(read["chosen"]), chosen)
+            self.assertIn(SCHEDULE_TOPIC, (*read["own"], *read["chosen"]))
+        self.assertEqual(read["topicsPattern"], "Ord.*")
 
     def test_an_import_from_a_folder_that_has_no_messages(self):
         result = run_pipeline("import", GOLDEN / "master", "-n", "127.0.0.1:1")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,6 +45,11 @@ class DeltaLanding:
     def columns(self) -> tuple[str, ...]:
         """See LandedTable."""
         return columns_to_read(self.how.columns, self.how.schemas)
+
+    @property
+    def brokers(self) -> Collection[str]:
+        """See LandedTable."""
+        return self.held.writer.brokers
 
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""

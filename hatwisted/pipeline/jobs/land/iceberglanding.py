@@ -7,7 +7,7 @@ broker's rows end (iceberg/snapshots.py).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -151,6 +151,11 @@ class IcebergLanding:
     def columns(self) -> tuple[str, ...]:
         """See LandedTable."""
         return landed_names(self.how.columns)
+
+    @property
+    def brokers(self) -> Collection[str]:
+        """See LandedTable."""
+        return self.held.brokers
 
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""

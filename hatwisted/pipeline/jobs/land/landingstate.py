@@ -14,12 +14,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Final
 
 from hatwisted.pipeline.delta.names import Writer
@@ -27,6 +27,8 @@ from hatwisted.pipeline.errors import PipelineError
 
 FOLDER: Final = "_landing"
 STATE: Final = "landing.json"
+REPLACED: Final = "spark.replaced"
+"""A checkpoint that isn't followed any more, for the moment until it's removed."""
 APPLICATION: Final = "hatwisted.land/"
 """Prefix of the application ids of landings in a Delta log."""
 
@@ -61,7 +63,11 @@ class LandingState:
         state = self.folder / STATE
         fresh = LandingState(self.folder, APPLICATION + uuid.uuid4().hex, True)
         _write(state, json.loads(state.read_text()) | {"application": fresh.application})
-        shutil.rmtree(self.spark_folder)
+        # By one rename: of half a checkpoint Spark says that another query has written it, at every start.
+        old = self.folder / REPLACED
+        rmtree(old, ignore_errors=True)
+        Path(self.spark_folder).rename(old)
+        rmtree(old)
         return fresh
 
 

@@ -10,7 +10,7 @@ Spark's checkpoint, rows of this one are rows that others have landed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -69,6 +69,10 @@ class LandedTable(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Those of the log that are read for it."""
 
+    @property
+    def brokers(self) -> Collection[str]:
+        """Those that are claimed."""
+
     def tails(self) -> dict[str, Tail]:
         """Where each broker's rows end now. A store that has just appeared is claimed first."""
 
@@ -109,7 +113,7 @@ class LocalLanding:
         most = self.how.max_bytes_per_trigger
         batch = self.table.batch()
         try:
-            for split in log_splits(self.source, _ends(tails), min(SPLIT_BYTES, most)):
+            for split in log_splits(self.source, self.table.brokers, _ends(tails), min(SPLIT_BYTES, most)):
                 for rows in read_split(split, self.table.columns):
                     batch.write(with_store_date(rows))
                 size = split.end - split.begin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from hatwisted.pipeline.decode.storefolder import LogStore, Split
@@ -13,14 +13,19 @@ from hatwisted.pipeline.jobs.land.landingsources import Stores
 _log = logging.getLogger(__name__)
 
 
-def log_splits(source: Stores, begins: Mapping[str, int], split_bytes: int) -> Iterator[Split]:
+def log_splits(
+    source: Stores, brokers: Collection[str], begins: Mapping[str, int], split_bytes: int
+) -> Iterator[Split]:
     """The pieces. Raises LostRange if some of it isn't there any more.
 
     - source: the stores
+    - brokers: whose; a store that has appeared since these were claimed waits, as where its rows end isn't known
     - begins: where it goes on, by broker; else at the log's first record
     - split_bytes: of a piece
     """
     for broker, store in source.stores().items():
+        if broker not in brokers:
+            continue
         begin = begins.get(broker, store.min_offset)
         if begin < store.min_offset:
             _lost(source, store, begin)

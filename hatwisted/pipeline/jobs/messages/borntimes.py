@@ -11,16 +11,26 @@ from datetime import UTC, datetime
 from typing import Final
 
 _LONG: Final = re.compile(r"([+-]?\d+)(-\d\d-\d\d.*)", re.DOTALL)
+_NUMBER: Final = re.compile(r"[+-]?\d+")
 _CYCLE_YEARS: Final = 400
 _CYCLE_MS: Final = 146_097 * 86_400_000
 
 
 def parse_born(value: int | str) -> int:
     """ms since the epoch: the number as it is, or of ISO 8601, in UTC if it names no zone. ValueError if it's
-    neither."""
+    neither, or needs more than 64 bits."""
+    found = _parsed(value)
+    if not -1 << 63 <= found < 1 << 63:
+        raise ValueError(f"born_timestamp: {value!r} is beyond what a message has room for")
+    return found
+
+
+def _parsed(value: int | str) -> int:
     if isinstance(value, int):
         return value
     text = value.strip()
+    if _NUMBER.fullmatch(text):
+        return int(text)
     found = _LONG.fullmatch(text)
     if found is None:
         raise ValueError(f"born_timestamp: {value!r} isn't a time as 2026-01-31T23:59:59.999Z")

@@ -19,15 +19,18 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.messages.exportplace import check_free, is_single, place_of
 from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
 from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
@@ -103,12 +106,14 @@ class ExportOptions:
     - form: ndjson, csv or parquet; None: by a file's suffix, ndjson for a folder
     - columns: which; None: all
     - selection: which messages
-    - overwrite: replace what is there
+    - own_topics: of the brokers, which are exported, too; those that the selection names are
+    - overwrite: replace an earlier export
     """
 
     form: Format | None = None
     columns: Sequence[str] | None = None
     selection: Selection = EVERYTHING
+    own_topics: Sequence[str] = ()
     overwrite: bool = False
 
 
@@ -131,17 +136,18 @@ def export(
     - seconds: the clock that durations are taken from
     """
     begun = seconds()
-    single = os.path.splitext(out)[1].lower() in SUFFIXES
+    out, single = place_of(out), is_single(out)
     found, selection = _format(out, options.form, single), options.selection
-    check_free(out, options.overwrite)
     read = source if isinstance(source, Source) else Source.stores(source)
+    check_free(out, options.overwrite, json.loads(read.options.get("paths", "[]")))
     names = check_columns(COLUMNS if options.columns is None else options.columns)
     session = spark or spark_session()
     needed = tuple(dict.fromkeys((*names, *selection.columns, "topic")))
-    messages = selection.of(without_brokers_own(read.read(session, needed), selection.topics))
+    named = (*selection.topics, *options.own_topics)
+    messages = selection.of(without_brokers_own(read.read(session, needed), named))
     counts = Observation()
     rows = SHAPES[found](counted(messages.select(*names), counts))
-    write = _write_file if single else _write_folder
+    write = _write_file if single else partial(_write_folder, mode=_mode(out, options.overwrite))
     with exact_times(session):
         files = run_action(session, lambda: write(rows, out, found), progress, read.total)
     counted_rows, taken = counts.get, round(seconds() - begun, 3)
@@ -223,12 +229,6 @@ def _format(out: str, form: Format | None, single: bool) -> str:
     return found
 
 
-def check_free(out: str, overwrite: bool) -> None:
-    """Raise PipelineError if `out` is there and mustn't be replaced."""
-    if not overwrite and os.path.exists(out) and (os.path.isfile(out) or os.listdir(out)):
-        raise PipelineError(f"{out}: already exists; give another name, or overwrite it")
-
-
 @contextmanager
 def exact_times(session: SparkSession) -> Iterator[None]:
     """Times in Parquet as microseconds of UTC; Spark's default is a form that others read as local time."""
@@ -241,10 +241,19 @@ def exact_times(session: SparkSession) -> Iterator[None]:
         session.conf.set(name, str(before))
 
 
-def _write_folder(rows: DataFrame, out: str, form: str) -> list[str]:
+def _mode(out: str, overwrite: bool) -> str:
+    """Spark's. What is on this machine has been looked at, and may be an empty folder."""
+    return "overwrite" if overwrite or "://" not in out else "errorifexists"
+
+
+def _write_folder(rows: DataFrame, out: str, form: str, mode: str = "overwrite") -> list[str]:
     new = "://" not in out and not os.path.exists(out)
     try:
-        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode("overwrite").save(out)
+        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode(mode).save(out)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        raise PipelineError(f"{out}: already exists; give another name, or overwrite it") from None
     except BaseException:
         if new:
             shutil.rmtree(out, ignore_errors=True)

@@ -15,8 +15,11 @@ import gzip
 import io
 import os
 import sys
+import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, Final, Protocol
+from itertools import count
+from typing import IO, Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -36,6 +39,11 @@ LONGEST_LINE: Final = 64 * 1024 * 1024
 """Bytes: more than any broker takes as one message, so only a foreign file has such a line."""
 PARQUET_ROWS: Final = 4096
 """Rows held at once."""
+_UNREADABLE: Final = (EOFError, OSError, zlib.error)
+"""What a packed file that breaks off, or is damaged, ends in."""
+Number = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+"""Of 32 bits, as records have them."""
+QueueId = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 
 
 class BadMessageFile(PipelineError):
@@ -53,13 +61,13 @@ class MessageRow(msgspec.Struct, kw_only=True):
     body64: str | None = None
     topic: str | None = None
     broker: str | None = None
-    queue_id: int | None = None
+    queue_id: QueueId | None = None
     tags: str | None = None
     keys: list[str] | str | None = None
     unique_key: str | None = None
     properties: dict[str, str] | None = None
-    flag: int = 0
-    reconsume_times: int = 0
+    flag: Number = 0
+    reconsume_times: Number = 0
     born_timestamp: int | str | None = None
 
     def __post_init__(self) -> None:
@@ -130,8 +138,17 @@ class NdjsonFile:
 
     def rows(self) -> Iterator[MessageRow]:
         with open(self._path, "rb") as raw, _unpacked(self._path, raw) as lines:
-            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), 1):
-                self.place, self.position = f"{self._path} line {number}", raw.tell()
+            for number in count(1):
+                self.place = f"{self._path} line {number}"
+                try:
+                    line = lines.readline(LONGEST_LINE)
+                except _UNREADABLE as error:
+                    raise BadMessageFile(f"{self.place}: can't be read: {error}") from None
+                self.position = raw.tell()
+                if not line:
+                    return
+                if number == 1:
+                    line = line.removeprefix(BOM_UTF8)
                 if not line.strip():
                     continue
                 try:
@@ -151,7 +168,7 @@ class CsvFile:
     def rows(self) -> Iterator[MessageRow]:
         csv.field_size_limit(min(sys.maxsize, LONGEST_LINE))
         with open(self._path, "rb") as raw, _unpacked(self._path, raw) as data:
-            reader = csv.DictReader(io.TextIOWrapper(data, encoding="utf-8", newline=""), strict=True)
+            reader = csv.DictReader(io.TextIOWrapper(data, encoding="utf-8-sig", newline=""), strict=True)
             try:
                 if not {"body", "body64"} & set(reader.fieldnames or ()):
                     raise BadMessageFile(f"{self._path}: its first line names no column body or body64")
@@ -160,6 +177,8 @@ class CsvFile:
                     yield _csv_row(fields)
             except (csv.Error, ValueError) as error:
                 raise BadMessageFile(f"{self._path} line {reader.line_num}: {error}") from None
+            except _UNREADABLE as error:
+                raise BadMessageFile(f"{self._path} line {reader.line_num}: can't be read: {error}") from None
 
 
 def _csv_row(fields: Mapping[str, str]) -> MessageRow:

@@ -3,7 +3,7 @@
 What is built lies in a folder inside the target, which may be a mount of its own, until it is complete and on
 disk. Then its folders are renamed one by one, and what they replace is removed once all are in place. A
 target that doesn't exist is built next to its place and takes one rename. An interrupted run leaves its build
-folder, which the next one removes.
+folder, which the next one removes; one that is killed between the renames leaves a folder that is put back first.
 """
 
 from __future__ import annotations
@@ -34,6 +34,19 @@ def check_new(target: str, names: Sequence[str]) -> None:
         raise PipelineError(f"{join(target, there[0])} exists; give another folder, or ask to replace it")
 
 
+def take_back(target: str, names: Sequence[str]) -> None:
+    """Undo what a rebuild had begun that was killed between two renames: what it put aside has no successor yet,
+    and says of queues whose records have expired which offset comes next.
+
+    - target: where the folders are
+    - names: of the folders
+    """
+    for name in names:
+        path = join(target, name)
+        if isdir(path + OLD) and not exists(path):
+            os.rename(path + OLD, path)
+
+
 class NewFolders:
     """Folders to be built; `path` is where to build them. Raises PipelineError if the target has some that
     mustn't be replaced.
@@ -46,6 +59,7 @@ class NewFolders:
     def __init__(self, target: str, names: Sequence[str], *, replace: bool) -> None:
         self._target = abspath(target)
         self._names = tuple(names)
+        take_back(self._target, names)
         if not replace:
             check_new(self._target, names)
         self.path = join(self._target, BUILT + BUILDING) if isdir(self._target) else self._target + BUILDING

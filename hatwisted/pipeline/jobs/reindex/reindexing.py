@@ -25,7 +25,7 @@ from hatwisted.logcodec.logwalk import Damage
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
 from hatwisted.logcodec.rangedispatch import DispatchOptions
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
-from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders
+from hatwisted.pipeline.jobs.reindex.newfolders import NewFolders, take_back
 from hatwisted.pipeline.jobs.reindex.spool import SpooledPart
 from hatwisted.pipeline.jobs.reindex.twopass import (
     SPLIT_BYTES,
@@ -166,6 +166,7 @@ def reindex(
     copy = StoreCopy.open(store)
     root = dirname(dirname(abspath(copy.files[0].path)))
     layout = options.layout
+    take_back(target, layout.folders)
     shape = layout.of(root)
     dispatch = DispatchOptions(delay_levels=layout.levels(), keys=layout.index, deleted=deleted_ends(root))
     read = ReadOptions(dispatch=dispatch, check_crc=options.check_crc, part_bytes=options.split_bytes)

@@ -138,10 +138,10 @@ def latencies(cube: DataFrame, step: int) -> DataFrame:
 
 
 def minutes(cube: DataFrame) -> DataFrame:
-    """By minute, broker, topic and queue, in this order: the whole detail of the report."""
+    """By minute (s since the epoch), broker, topic and queue, in this order: the whole detail of the report."""
     found = rolled_up(cube, coarser(MINUTE), "broker", "topic", "queue_id")
     return found.select(
-        F.timestamp_seconds("moment").alias("minute"),
+        F.col("moment").alias("minute"),
         "broker",
         "topic",
         "queue_id",

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -201,7 +202,13 @@ def _write_minutes(cube: DataFrame, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(detail.columns)
-        writer.writerows(detail.toLocalIterator())
+        writer.writerows((utc_text(moment), *figures) for moment, *figures in detail.toLocalIterator())
+
+
+def utc_text(moment: int | None) -> str:
+    """A time in s since the epoch. Spark would give it to Python in the machine's zone, without saying which, and
+    Python has none after the year 9999, which a log may have."""
+    return "" if moment is None else f"{np.datetime64(moment, 's')}Z"
 
 
 def _write(out: Path, summary: Summary, sources: Sequence[str], damages: int) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land import landingstate
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState, landing_state
@@ -71,6 +74,35 @@ class StateTests(SynchronousTestCase):
         self.assertTrue(renewed.fresh)
         self.assertNotEqual(renewed.application, first.application)
         self.assertEqual(taken(), renewed)
+
+    def test_a_run_that_is_killed_as_it_renews_leaves_all_of_sparks_or_nothing(self) -> None:
+        folder = Path(self.mktemp())
+
+        def taken() -> LandingState:
+            with landing_state(folder, table_id="t", kind="commitlog", identity=Writer.of("a")) as state:
+                return state
+
+        def half_removed(path: str, ignore_errors: bool = False) -> None:
+            shutil.rmtree(path if ignore_errors else Path(path, "offsets"), ignore_errors)
+            if not ignore_errors:
+                raise KeyboardInterrupt
+
+        for _ in range(2):
+            spark = Path(taken().spark_folder)
+            for name in ("offsets", "commits"):
+                (spark / name).mkdir(parents=True)
+                (spark / name / "0").touch()
+            with (
+                mock.patch.object(landingstate, "rmtree", half_removed),
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                taken().renewed()
+            # Spark's query would end at each start: it finds that batch 0 is done, and hasn't begun it.
+            self.assertTrue(taken().fresh)
+            self.assertFalse(spark.exists())
+        spark.mkdir()
+        taken().renewed()
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["landing.json", "lock"])
 
 
 class SourceTests(SynchronousTestCase):

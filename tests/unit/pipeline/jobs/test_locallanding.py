@@ -64,6 +64,13 @@ class LastDamageTests(LakeCase):
             stores.check({"broker-a": Tail("broker-a", begin, end - begin, 1, 1)})
 
 
+class _Late(Stores):
+    """The folder of its second broker appears right after one has looked which there are."""
+
+    def writer(self) -> Writer:
+        return Writer.of(["broker-a"])
+
+
 class LocalTests(LakeCase):
     def test_everything_of_a_real_store_lands(self) -> None:
         found = self.land(GOLDEN / "master")
@@ -130,6 +137,15 @@ class LocalTests(LakeCase):
             self.land()
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)
+
+    def test_a_broker_that_appears_meanwhile_waits_until_it_is_claimed(self) -> None:
+        for store in (self.store, self.other):
+            store.append(30)
+        self.land(self.other.root)
+        late = _Late([str(self.store.root), str(self.other.root)])
+        self.assertEqual(self.land(source=late).rows, 30)
+        self.assertEqual(self.land(self.store.root, self.other.root).rows, 0)
+        self.assertEqual(self.offsets(), sorted(self.store.offsets + self.other.offsets))
 
     def test_it_follows_until_it_is_stopped(self) -> None:
         self.store.append(50)

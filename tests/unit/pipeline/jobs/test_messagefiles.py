@@ -113,6 +113,39 @@ class TestMessageFiles(unittest.TestCase):
         (row,) = self.read("m.jsonl.gz", gzip.compress(b'{"body": "x"}\n'))
         self.assertEqual(row.content, b"x")
 
+    def test_a_file_that_is_packed_badly_is_named_with_its_last_row(self):
+        bodies = [base64.b64encode(os.urandom(900)) for _ in range(40)]
+        for name, lines in (
+            ("m.ndjson.gz", [b'{"body64": "%s"}' % body for body in bodies]),
+            ("m.csv.gz", [b"body64", *bodies]),
+        ):
+            packed = gzip.compress(b"\n".join(lines))
+            self.assertBad("line", name, packed[:-9000])
+            self.assertBad("line", name, packed[:9000] + bytes(40) + packed[9040:])
+            self.assertBad("a gzipped file", name, lines[0])
+
+    def test_the_mark_that_spreadsheets_put_in_front_is_no_part_of_a_file(self):
+        (row,) = self.read("m.csv", "body,tags\r\nx,t\r\n".encode("utf-8-sig"))
+        self.assertEqual((row.content, row.tags), (b"x", "t"))
+        (row,) = self.read("m.ndjson", '{"body": "x"}'.encode("utf-8-sig"))
+        self.assertEqual(row.content, b"x")
+
+    def test_a_time_of_birth_in_ms_as_text(self):
+        rows = self.read("m.csv", b"body,born_timestamp\nx,1795221192756\nx,-7\n")
+        self.assertEqual([row.born for row in rows], [1795221192756, -7])
+
+    def test_numbers_that_no_message_can_have_are_refused(self):
+        for name in ("flag", "reconsume_times", "queue_id"):
+            for value in (1 << 31, -(1 << 31) - 1):
+                self.assertBad("line 1", "m.ndjson", json.dumps({"body": "", name: value}).encode())
+                self.assertBad("line 2", "m.csv", f"body,{name}\nx,{value}\n".encode())
+        self.assertBad("queue_id", "m.ndjson", b'{"body": "", "queue_id": -1}')
+        for born in (1 << 63, -(1 << 63) - 1, "+999999999-01-01T00:00:00Z"):
+            row = json.dumps({"body": "", "born_timestamp": born})
+            self.assertBad("line 1", "m.ndjson", row.encode())
+        (row,) = self.read("m.ndjson", b'{"body": "", "flag": -2147483648}')
+        self.assertEqual(row.flag, -1 << 31)
+
     def test_bad_rows_are_named(self):
         good = b'{"body": "x"}\n'
         self.assertBad("m.ndjson line 2", "m.ndjson", good + b"nonsense\n")

@@ -235,6 +235,18 @@ class TargetTests(ReindexCase):
             files_of(self.target)["consumequeue/Expired/0/00000000000000000000"], queue.read_bytes()
         )
 
+    def test_a_rebuild_that_was_killed_between_its_renames_loses_no_queue(self) -> None:
+        store = self.store()
+        (store / "commitlog" / "00000000000000000000").unlink()
+        queue = store / "consumequeue" / "Expired" / "0" / "00000000000000000000"
+        queue.parent.mkdir(parents=True)
+        queue.write_bytes(QUEUE_ENTRY.pack(100, 200, 7).ljust(2000, b"\0"))
+        expired = queue.read_bytes()
+        (store / "consumequeue").rename(store / "consumequeue.replaced")
+        result = self.rebuilt(store, store, replace_existing=True)
+        self.assertEqual((result.carried_over, queue.read_bytes()), (1, expired))
+        self.assertEqual(self.leavings(), [])
+
     def test_deleted_topics_stay_deleted(self) -> None:
         store = self.store()
         delete_queue(store)
