@@ -69,13 +69,18 @@ async def run(work: Work[T], missed: Callable[[T], object] = lambda result: None
         try:
             await over
         except asyncio.CancelledError:
-            if not task.done:
+            if _has_ended(task):
+                with suppress(Exception):  # that of the work, which nobody waits for any more
+                    missed(task.result())
+            else:
                 task.cancel()
-                raise
-            with suppress(Exception):  # that of the work, which nobody waits for any more
-                missed(task.result())
             raise
     return task.result()
+
+
+def _has_ended(task: Waiter[Any]) -> bool:
+    """Asked anew: it may have, between being waited for and now."""
+    return task.done
 
 
 def on_asyncio(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -59,25 +60,29 @@ class CancelledTests(SynchronousTestCase):
 
         asyncio.run(whole())
 
-    async def cancelled_at_the_first(self, waiting: Awaitable[object]) -> None:
-        """Somebody waits; the message comes, and a timeout or a shutdown cancels him before he is woken."""
+    async def cancelled_at_the_first(self, waiting: Awaitable[object], *, later: bool = False) -> None:
+        """Somebody waits; the message comes, and a timeout or a shutdown cancels him before he is woken. later: it
+        comes when he is cancelled, and hasn't heard of it yet."""
         task = asyncio.ensure_future(waiting)
         await asyncio.sleep(0)
+        if later:
+            task.cancel()
         self.done = self.core._stream.offer([FIRST])
         task.cancel()
         (ended,) = await asyncio.gather(task, return_exceptions=True)
         self.assertIsInstance(ended, asyncio.CancelledError)
 
     def test_the_message_is_the_next_ones(self) -> None:
-        async def story() -> None:
-            await self.cancelled_at_the_first(self.consumer.next_message())
+        async def story(later: bool) -> None:
+            await self.cancelled_at_the_first(self.consumer.next_message(), later=later)
             self.core._stream.offer([SECOND])
             for message in (FIRST, SECOND):
                 self.assertIs(await self.consumer.next_message(), message)
             self.consumer.settle(FIRST)
             self.assertTrue(self.done.done)
 
-        self.run_test(story)
+        for later in (False, True):
+            self.run_test(partial(story, later))
 
     def test_it_is_the_next_loops_and_settled_by_it(self) -> None:
         async def story() -> None:
