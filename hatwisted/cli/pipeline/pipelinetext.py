@@ -63,12 +63,12 @@ def audit_lines(result: Any) -> Iterator[str]:
     """An AuditResult."""
     yield result.verdict
     yield f"{result.records:,} records{_rate(result.bytes_read, result.seconds)}"
-    for title, found in (
-        ("differs", result.differences),
-        ("damaged", result.damaged),
-        ("queue break", [each for each in result.breaks if each.counts]),
+    for title, found, unlisted in (
+        ("differs", result.differences, result.unlisted),
+        ("damaged", result.damaged, result.unlisted_damaged),
+        ("queue break", [each for each in result.breaks if each.counts], result.unlisted_breaks),
     ):
-        yield from _listed(title, found)
+        yield from _listed(title, found, unlisted)
     yield from result.notes
 
 
@@ -128,11 +128,11 @@ def import_lines(result: Any) -> Iterator[str]:
             yield f"  row {number}: {reason}"
 
 
-def _listed(title: str, found: Any) -> Iterator[str]:
+def _listed(title: str, found: Any, unlisted: int = 0) -> Iterator[str]:
     for each in found[:SHOWN]:
         yield f"  {title}: {each}"
-    if len(found) > SHOWN:
-        yield f"  and {len(found) - SHOWN:,} more"
+    if more := max(0, len(found) - SHOWN) + unlisted:
+        yield f"  and {more:,} more"
 
 
 def _plural(count: int, noun: str, plural: str | None = None) -> str:
