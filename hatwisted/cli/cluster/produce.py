@@ -152,8 +152,7 @@ class _Sending:
         stopped: Deferred[None] = Deferred()
         interrupt.on_request(lambda: stopped.callback(None))
         reading = Deferred.fromCoroutine(self._read(lines, producer, interrupt))
-        if sys.stderr.isatty() and not (options["as_json"] and sys.stdout.isatty()):
-            self._progress.start()
+        self._show()
         try:
             await _either(reading, stopped)
             await producer.stop()
@@ -161,6 +160,15 @@ class _Sending:
             if self._progress.live.is_started:
                 self._progress.stop()
         return self._end(interrupt)
+
+    def _show(self) -> None:
+        """On a terminal: the count, unless it would run into what is typed or printed there."""
+        if not sys.stderr.isatty():
+            return
+        if sys.stdin.isatty():
+            click.echo("Each line that you type is a message; Ctrl-D ends.", err=True)
+        elif not (self._options["as_json"] and sys.stdout.isatty()):
+            self._progress.start()
 
     async def _read(self, lines: InputLines, producer: Producer, interrupt: Interrupt) -> None:
         number = 0

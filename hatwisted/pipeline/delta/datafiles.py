@@ -144,8 +144,15 @@ class _OpenFile:
 
     def __post_init__(self) -> None:
         self._new = self.folder.new_file(self.path)
+        try:
+            self._writer = self._parquet()
+        except OSError:
+            self._new.abandon()
+            raise
+
+    def _parquet(self) -> pq.ParquetWriter:
         names = set(self.schema.names)
-        self._writer = pq.ParquetWriter(
+        return pq.ParquetWriter(
             self._new.sink,
             self.schema,
             compression="zstd",
@@ -180,7 +187,11 @@ class _OpenFile:
         return DataFile(self.path, self.partition, self.rows, size, modified, self.log_bytes, self._stats())
 
     def abandon(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:
+            # The disk is full, perhaps: all the more has the file to go. Nor may the writer try again later.
+            self._writer.is_open = False
         self._new.abandon()
 
     def _stats(self) -> str:

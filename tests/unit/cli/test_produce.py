@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from io import StringIO
 
 import click
@@ -14,7 +15,36 @@ from hatwisted.clientcore.sending import SendResult, SendStatus
 from hatwisted.wire.messagequeue import MessageQueue
 
 
+class Stream(StringIO):
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self.isatty = lambda: terminal  # type: ignore[method-assign]
+
+
 class SayingTests(SynchronousTestCase):
+    def shown(self, **terminals: bool) -> tuple[bool, str]:
+        """Whether the count is, and what is said before it: by the streams that are terminals."""
+        for name in ("stdin", "stdout", "stderr"):
+            self.patch(sys, name, Stream(terminal=terminals.get(name, False)))
+        sending = produce._Sending({"as_json": terminals.get("as_json", False)})
+        sending._show()
+        count = sending._progress.live.is_started
+        if count:
+            sending._progress.stop()
+        return count, "" if count else sys.stderr.getvalue()  # type: ignore[attr-defined]
+
+    def test_the_count_is_shown_where_it_is_in_nobodys_way(self) -> None:
+        self.assertTrue(self.shown(stderr=True)[0])
+        self.assertTrue(self.shown(stderr=True, stdout=True)[0])
+        self.assertTrue(self.shown(stderr=True, as_json=True)[0])
+        self.assertEqual(self.shown(stderr=True, stdout=True, as_json=True), (False, ""))
+        self.assertEqual(self.shown(stdin=True, stdout=True), (False, ""))
+
+    def test_who_types_is_told_how_to_end(self) -> None:
+        count, said = self.shown(stdin=True, stderr=True)
+        self.assertFalse(count)
+        self.assertIn("Ctrl-D ends", said)
+
     def test_an_error_has_a_line_of_its_own(self) -> None:
         output = StringIO()
         self.patch(
