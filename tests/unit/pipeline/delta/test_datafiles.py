@@ -110,6 +110,18 @@ class TestDataFiles(SynchronousTestCase):
         self.assertEqual(stats["maxValues"]["broker"], "a")
         self.assertNotIn("body", stats["minValues"])
 
+    def test_columns_of_our_names_may_have_any_type(self) -> None:
+        """A stream of one's own, or a transformation, brings them."""
+        for name in ("size", "broker", "queue_offset", "born_timestamp", "queue_id", "tags"):
+            for values in (["XL"], [1.5], [7], [True], [b"x"], [["a"]], [{"a": 1}], [None]):
+                batch = pa.record_batch({"topic": ["t"], name: pa.array(values)})
+                path = self.mktemp()
+                files = DataFiles(path, batch.schema, ("topic",), writer="0123abcd", epoch=1)
+                files.write(batch)
+                (found,) = files.close()
+                self.assertEqual(found.log_bytes, 7 if (name, values) == ("size", [7]) else 0)
+                self.assertEqual(pq.read_table(Path(path, found.path)).column(name).to_pylist(), values)
+
     def test_times_that_python_has_no_name_for(self) -> None:
         """A producer writes the time at which it made a message, a broken clock any."""
         for micros, low, high in (
