@@ -12,8 +12,6 @@ from typing import Any
 
 import click
 
-from hatwisted.cli.errors import CannotRun
-
 
 class LazyGroup(click.Group):
     """By command name.
@@ -59,15 +57,6 @@ class LazyGroup(click.Group):
             if near := get_close_matches(name, self._places, 1):
                 ctx.fail(f"No such command {name!r}; did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """As click's; what the system refuses is one line, a full disk behind standard output for example."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # click's: it ends without a word
-        except OSError as error:
-            raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, imported now; None if there is none."""
