@@ -11,13 +11,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from hatwisted.pipeline.decode.azurefiles import AZURE_SCHEMES, azure_options
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
 
 ARROW_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 """Of object stores that pyarrow reaches by itself."""
+GOOGLE_SECONDS: Final = 60
+"""For which a request to Google's store is tried again. pyarrow's own 15 minutes are spent without a word where
+there are no credentials, too."""
 
 
 class LogBytes(Protocol):
@@ -177,6 +180,8 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
         if path.partition("://")[0] in AZURE_SCHEMES:
             options, inner = azure_options(path, os.environ)
             return AzureFileSystem(**options), inner
+        if path.startswith("gs:") and "?" not in path:
+            return cast(tuple[Any, str], FileSystem.from_uri(f"{path}?retry_limit_seconds={GOOGLE_SECONDS}"))
         files, inner = FileSystem.from_uri(
             f"s3{path.removeprefix('s3a')}" if path.startswith("s3a:") else path
         )

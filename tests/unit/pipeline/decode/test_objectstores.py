@@ -1,4 +1,4 @@
-"""What an address and the environment say of Azure's stores, to pyarrow as to delta-rs."""
+"""What an address and the environment say of Azure's and Google's stores, to pyarrow as to delta-rs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from unittest import TestCase
 from unittest.mock import patch
 
-from pyarrow.fs import AzureFileSystem
+from pyarrow.fs import AzureFileSystem, FileSystem
 
 from hatwisted.pipeline.decode.azurefiles import azure_options
-from hatwisted.pipeline.decode.storebytes import arrow_filesystem
+from hatwisted.pipeline.decode.storebytes import GOOGLE_SECONDS, arrow_filesystem
 from hatwisted.pipeline.errors import PipelineError
 
 KEY = "c29tZWJvZHkncyBrZXk="
@@ -54,3 +54,14 @@ class AzureTests(TestCase):
             files, path = arrow_filesystem("abfs://lake/a")
         self.assertIsInstance(files, AzureFileSystem)
         self.assertEqual(path, "lake/a")
+
+
+class GoogleTests(TestCase):
+    def test_who_has_no_credentials_needs_not_wait_for_long(self) -> None:
+        files, path = arrow_filesystem("gs://anonymous@lake/a/b")
+        self.assertEqual(path, "lake/a/b")
+        patient, _ = FileSystem.from_uri("gs://anonymous@lake/a/b")
+        self.assertNotEqual(files, patient)
+        self.assertEqual(
+            files, FileSystem.from_uri(f"gs://anonymous@lake/a/b?retry_limit_seconds={GOOGLE_SECONDS}")[0]
+        )
