@@ -27,8 +27,7 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{count} didn't fit the schema ({why}): hatwisted pipeline dead-letters {result.table}"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
-    if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
+    yield from _damage_lines(result)
     if result.stopped:
         yield "stopped; the next run continues from here"
 
@@ -112,6 +111,7 @@ def export_lines(result: Any) -> Iterator[str]:
         f"{result.messages:,} messages written to {result.out}: {_plural(len(result.files), 'file')} of "
         f"{result.format}{_rate(result.bytes, result.seconds)}"
     )
+    yield from _damage_lines(result)
 
 
 def import_lines(result: Any) -> Iterator[str]:
@@ -126,6 +126,12 @@ def import_lines(result: Any) -> Iterator[str]:
         yield f"{result.refused:,} messages refused"
         for number, reason in result.refusals[:SHOWN]:
             yield f"  row {number}: {reason}"
+
+
+def _damage_lines(result: Any) -> Iterator[str]:
+    """Of what was landed or exported."""
+    if result.damages:
+        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
 
 
 def _listed(title: str, found: Any, unlisted: int = 0) -> Iterator[str]:

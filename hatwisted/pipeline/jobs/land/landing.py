@@ -52,7 +52,7 @@ from hatwisted.pipeline.jobs.land.landingstate import (
 )
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
-from hatwisted.pipeline.spark.damagetable import count_damages
+from hatwisted.pipeline.spark.damagetable import listed_damages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -277,9 +277,7 @@ def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:
 
 def _damages(source: LandingSource) -> int:
     """Ranges that the source's table of damages has, if it has one."""
-    options = {name.lower(): value for name, value in source.options().items()}
-    folder = options.get("damagepath")
-    return 0 if folder is None else count_damages(folder)
+    return listed_damages(source.options())
 
 
 def _silent(done: int, total: int) -> None:
