@@ -141,7 +141,9 @@ class MessageStore:
         self.stats = StoreStats(clock)
         self._parts = StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher)
         self.dispatched_sync = DispatchedSync(self.log, self._parts, self._queue_writer, worker)
-        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self.dispatched_sync.run)
+        self._sync_loop = PeriodicCall(
+            clock, "syncing queues, index and checkpoint", self.dispatched_sync.run
+        )
 
     # -- life ------------------------------------------------------------------------------------------------
 
