@@ -114,7 +114,7 @@ class QueueNumbers:
             if self._store.dispatch_behind_bytes or master != self._master():
                 return False
             self._take(ends)
-            self._store.dispatched_sync.request()
+            self._store.sync.request()
         return True
 
     def _call(self, master: str, code: RequestCode, **ext: str) -> Deferred[RemotingCommand]:

@@ -16,7 +16,7 @@ class RequestTests(PowerLossCase):
     def begun(self) -> None:
         """A queue begins at 3, which nothing but its own file tells."""
         self.store.queues.get("T", 0).begin_at(3)
-        self.store.dispatched_sync.request()
+        self.store.sync.request()
 
     def assert_outlasts_power(self) -> None:
         self.lose_power()
@@ -29,18 +29,18 @@ class RequestTests(PowerLossCase):
         self.assert_outlasts_power()
 
     def test_it_follows_the_one_under_way(self) -> None:
-        self.store.dispatched_sync.run()
+        self.store.sync.run()
         self.worker.work(1)  # the queues of that round
-        under_way = self.store.dispatched_sync.under_way
+        under_way = self.store.sync.under_way
         self.assertIsNotNone(under_way)
         self.begun()
-        self.assertIs(self.store.dispatched_sync.under_way, under_way)
+        self.assertIs(self.store.sync.under_way, under_way)
         self.worker.work()
-        self.assertIsNone(self.store.dispatched_sync.under_way)
+        self.assertIsNone(self.store.sync.under_way)
         self.assert_outlasts_power()
 
     def test_a_stop_waits_for_the_one_that_follows(self) -> None:
-        self.store.dispatched_sync.run()
+        self.store.sync.run()
         self.worker.work(1)  # the queues of that round
         self.begun()
         stopping = self.store.stop()
