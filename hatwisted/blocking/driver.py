@@ -184,6 +184,11 @@ class BlockingDriver(Closing):
             # Another call may have opened a new one by now.
             self._links.drop(call.address, call.connection)
             call.answer.fail(error)
+        except BaseException:
+            # Ctrl-C: a part of an answer may be lost, and whoever waits must hear of it when the program ends.
+            self._links.drop(call.address, call.connection)
+            self._calls.appendleft(call)
+            raise
         else:
             call.answer.fire(found)
 

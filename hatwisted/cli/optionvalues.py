@@ -74,6 +74,15 @@ def milliseconds(text: str) -> int:
     return round(parse_time(text).timestamp() * 1000)
 
 
+def iso_time(timestamp: int) -> str:
+    """UTC with milliseconds; the number itself if it's no time."""
+    try:
+        time = datetime.fromtimestamp(timestamp / 1000, UTC).replace(tzinfo=None)
+        return time.isoformat(" ", "milliseconds") + "Z"
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp)
+
+
 class Instant(click.ParamType[datetime]):
     """A time as `parse_time` takes it."""
 

@@ -1,8 +1,8 @@
 """What passes through topics and groups, under the names of RocketMQ 5 and of rocketmq-exporter.
 
 Topics have series of their own only if the operator wants it, and as many as he says; the rest is shown as OTHERS,
-so that sums stay right. Which ones they are doesn't change while they exist: a counter that jumped between
-topics would look like a restart. Of groups the lag is shown, of those furthest behind.
+a `Tally`, so that sums stay right. Which ones they are doesn't change while they exist: a counter that jumped
+between topics would look like a restart. Of groups the lag is shown, of those furthest behind.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerGroup
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.metrics.families import Figures, labelled
+from hatwisted.metrics.tally import Tally
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.consumerdata import BROADCASTING
 from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
@@ -74,6 +75,7 @@ class TrafficFigures:
         self._parts = parts
         self._labels = list(parts.labels._fields)
         self._values = list(parts.labels)
+        self._other_puts, self._other_gets, self._dead_letters = Tally(), Tally(), Tally()
 
     def __call__(self) -> Figures:
         """See families.Source."""
@@ -99,34 +101,36 @@ class TrafficFigures:
     # -- messages --------------------------------------------------------------------------------------------
 
     def _in(self) -> Figures:
-        stats = self._parts.store.stats
-        totals = (stats.put_total, stats.put_size_total)
-        shown = _first(stats.topic_puts, self._parts.topics)
+        puts = self._parts.store.stats.topic_puts
+        shown = _first(puts, self._parts.topics)
+        yield from self._other_puts.take(puts, shown)
         for column, name, what in (
             (0, "messages_in_total", "Messages stored."),
             (1, "throughput_in_total", "Bytes stored, as records of the log."),
         ):
-            rest = totals[column] - sum(counts[column] for counts in shown.values())
             samples = [([topic], counts[column]) for topic, counts in shown.items()]
-            yield from self._family(name, what, ["topic"], [*samples, ([OTHERS], max(0, rest))])
-        dead = sum(counts[0] for topic, counts in stats.topic_puts.items() if topic.startswith(DLQ_PREFIX))
+            rest = self._other_puts.totals[column]
+            yield from self._family(name, what, ["topic"], [*samples, ([OTHERS], rest)])
+        dead = {topic: counts for topic, counts in puts.items() if topic.startswith(DLQ_PREFIX)}
+        yield from self._dead_letters.take(dead, ())
+        samples = [([], self._dead_letters.totals[0])]
         yield from self._family(
-            "send_to_dlq_messages_total", "Messages given up after many tries.", [], [([], dead)]
+            "send_to_dlq_messages_total", "Messages given up after many tries.", [], samples
         )
 
     def _out(self) -> Figures:
         gets = self._parts.stats.gets
         shown = _first(gets, self._parts.topics)
+        yield from self._other_gets.take(gets, shown)
         for column, name, what in (
             (0, "messages_out_total", "Messages handed to consumers."),
             (1, "throughput_out_total", "Bytes handed to consumers."),
         ):
-            rest = sum(counts[column] for counts in gets.values())
             samples: list[tuple[Sequence[str], float]] = []
             for key, counts in shown.items():
                 topic, _, group = key.partition(SEPARATOR)
                 samples.append(([topic, group], counts[column]))
-                rest -= counts[column]
+            rest = self._other_gets.totals[column]
             yield from self._family(
                 name, what, ["topic", "consumer_group"], [*samples, ([OTHERS, OTHERS], rest)]
             )

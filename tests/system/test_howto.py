@@ -19,6 +19,7 @@ SAID = {
     "land": (
         *("rows landed", "10 rows landed", "1010 messages", "celsius"),
         *("1 body didn't fit the schema (1 type)", "exit code 1", "[1, 3]", "type Expected `int`, got `str`"),
+        *("keys inserted", "ann Paris", "bob Rome"),
         *("1,010 rows landed", "1015 messages, landed or not yet"),
     ),
     "audit": ("equal", "no problems found", "shorter log is a copy", "copies are identical"),

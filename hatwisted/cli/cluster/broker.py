@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -14,6 +15,7 @@ from hatwisted.cli.output import json_option, said, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import parse_properties
+from hatwisted.wire.registration import MASTER_ID
 
 
 @click.group()
@@ -49,10 +51,7 @@ def get_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool)
         except ConfigError as error:
             raise CannotRun(f"{address}: its configuration can't be read: {error}") from error
         found = {key: every[key] for key in sorted(every) if not keys or _wanted(key, keys)}
-        if missing := [key for key in keys if "*" not in key and key not in every]:
-            near = nearest(missing[0], every)
-            advice = f"did you mean {near}?" if near else "without a KEY all are shown"
-            raise CannotRun(f"{address} has no key {', '.join(missing)}; {advice}")
+        _check_known(keys, every, address)
         show(as_json, found, ["key", "value"], found.items())
 
     sys.exit(run(namesrv, work))
@@ -60,6 +59,19 @@ def get_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool)
 
 def _wanted(key: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(key, each) for each in patterns)
+
+
+def _check_known(keys: tuple[str, ...], known: Mapping[str, str], address: str) -> None:
+    """CannotRun for a key that the broker doesn't have.
+
+    - keys: asked for; one with * may match nothing
+    - known: those it has
+    - address: its own
+    """
+    if missing := [key for key in keys if "*" not in key and key not in known]:
+        near = nearest(missing[0], known)
+        advice = f"did you mean {near}?" if near else "without a KEY all are shown"
+        raise CannotRun(f"{address} has no key {', '.join(missing)}; {advice}")
 
 
 @config_group.command("set")
@@ -93,12 +105,14 @@ def set_command(broker: str, changes: tuple[str, ...], namesrv: str, as_json: bo
 def stats_command(broker: str, keys: tuple[str, ...], namesrv: str, as_json: bool) -> None:
     """Show what a broker reports about itself: all figures, or these KEYs (with * for any letters).
 
-    Exit codes: 0 done; 2 usage error, or no answer.
+    Exit codes: 0 done; 2 usage error, no answer, or no such figure.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
-        every = await cluster.admin().broker_info(await _address(cluster, broker))
+        address = await _address(cluster, broker)
+        every = await cluster.admin().broker_info(address)
         found = {key: every[key] for key in sorted(every) if not keys or _wanted(key, keys)}
+        _check_known(keys, every, address)
         show(as_json, found, ["figure", "value"], found.items())
 
     sys.exit(run(namesrv, work))
@@ -139,4 +153,8 @@ async def _address(cluster: Cluster, broker: str) -> str:
             f"the name servers know no broker {broker}; known: {', '.join(sorted(known)) or 'none'}"
         )
     addresses = known[broker].broker_addrs
-    return addresses[min(addresses)]
+    if MASTER_ID not in addresses:
+        # A slave's settings are another broker's: nobody means them who names the group.
+        others = ", ".join(addresses[number] for number in sorted(addresses)) or "none"
+        raise CannotRun(f"{broker} has no master now; of its slaves one is named by HOST:PORT: {others}")
+    return addresses[MASTER_ID]

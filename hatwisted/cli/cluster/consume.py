@@ -197,6 +197,8 @@ class _Printing:
         begin, timestamp = options["begin"]
         broadcast = options["broadcast"]
         assigned = await self._assigned(cluster)
+        if interrupt.requested:
+            return EXIT_OK
         consumer = cluster.consumer(
             options["group"] or (OWN_GROUP if options["sql"] else TOOLS_GROUP),
             {options["topic"]: expression},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -14,6 +13,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.consume import as_json as message_json
 from hatwisted.cli.cluster.consume import shown_body
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.optionvalues import iso_time
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.wire.printable import printable
@@ -76,8 +76,8 @@ def _described(message: ReceivedMessage) -> bytes:
         ),
         ("id", message.message_id),
         ("offset id", message.offset_id),
-        ("stored", f"{_time(message.store_timestamp)} by {message.store_host}"),
-        ("born", _time(message.born_timestamp)),
+        ("stored", f"{iso_time(message.store_timestamp)} by {message.store_host}"),
+        ("born", iso_time(message.born_timestamp)),
         ("tags", message.tags),
         ("keys", " ".join(message.keys)),
         ("retries", str(message.reconsume_times) if message.reconsume_times else ""),
@@ -87,7 +87,3 @@ def _described(message: ReceivedMessage) -> bytes:
     width = min(MOST_NAME, max(len(name) for name, _ in shown))
     lines = [f"{name:<{width}} {value}" for name, value in shown]
     return "\n".join(lines).encode() + b"\n\n" + shown_body(message.body)
-
-
-def _time(timestamp: int) -> str:
-    return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(" ", "milliseconds")

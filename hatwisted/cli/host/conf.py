@@ -123,9 +123,14 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
 
     Exit codes: 0 known; 1 it has no effect, or nobody knows it; 2 usage error.
     """
+    if key is None and file is not None:
+        raise click.UsageError("--conf needs a KEY: it says what the file sets that to")
     docs = all_keys() if key is None else key_docs(key)
     if as_json:
-        show(True, [each._asdict() | {"change": each.change.value} for each in docs], (), ())
+        told = [each._asdict() | {"change": each.change.value} for each in docs]
+        if file is not None and told:
+            told[0] |= {"set": _set_to(docs[0].key, file)[1]}
+        show(True, told, (), ())
     elif key is None:
         show(False, None, ("key", "default"), [(each.key, each.default or "-") for each in docs])
     else:
@@ -148,12 +153,18 @@ def _print_doc(doc: KeyDoc) -> None:
 
 
 def _print_set(key: str, file: str) -> None:
+    where, value = _set_to(key, file)
+    click.echo(f"  {where}: " + ("not set" if value is None else printable(value)))
+
+
+def _set_to(key: str, file: str) -> tuple[str, str | None]:
+    """Where in a file, and what to; None if it isn't set."""
     try:
         source = read_source(file, ())
     except ConfigError as error:
         raise CannotRun(str(error)) from None
     entry = source.entries.get(key)
-    click.echo(f"  {source.where(key)}: " + ("not set" if entry is None else printable(entry.value)))
+    return source.where(key), None if entry is None else entry.value
 
 
 def _print_unknown(key: str) -> None:

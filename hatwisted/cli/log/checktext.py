@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hatwisted.cli.log.check import CheckReport, DamageReport, TailReport
-from hatwisted.cli.log.recordformat import iso_time
 from hatwisted.cli.log.repair import RepairPlan
+from hatwisted.cli.optionvalues import iso_time
 from hatwisted.wire.quantities import size_text
 
 

@@ -8,10 +8,10 @@ inflated for display, up to INFLATE_LIMIT.
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from hatwisted.cli.messagejson import MessageFields, message_line
+from hatwisted.cli.optionvalues import iso_time
 from hatwisted.wire import layout
 from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
@@ -44,15 +44,6 @@ def body_text(record: Record) -> str | None:
         return body.decode() if compression(record) in (None, "zlib") else None
     except (NotInflated, UnicodeDecodeError):
         return None
-
-
-def iso_time(timestamp: int) -> str:
-    """UTC with milliseconds; the number itself if it's no time."""
-    try:
-        time = datetime.fromtimestamp(timestamp / 1000, UTC).replace(tzinfo=None)
-        return time.isoformat(" ", "milliseconds") + "Z"
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp)
 
 
 def as_line(record: Record, form: BodyForm) -> str:

@@ -300,12 +300,12 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 @master_option
 @json_option
 @job
-def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> None:
+def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> int:
     """Write messages as NDJSON, CSV or Parquet files, which import takes as well.
 
     The messages are those of STOREs, or of a cluster over the network.
 
-    Exit codes: 0 written; 2 not done; 130 interrupted.
+    Exit codes: 0 written; 1 written, and a log is damaged; 2 not done; 130 interrupted.
     """
     from hatwisted.pipeline.jobs.messages import export as exporting
 
@@ -329,6 +329,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
             progress=bar,
         )
     print_result(result, as_json, text.export_lines)
+    return EXIT_PROBLEMS if result.damages else 0
 
 
 @pipeline.command("import", short_help="Send the messages in files to a cluster.")

@@ -27,8 +27,7 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{count} didn't fit the schema ({why}): hatwisted pipeline dead-letters {result.table}"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
-    if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
+    yield from _damage_lines(result)
     if result.stopped:
         yield "stopped; the next run continues from here"
 
@@ -63,12 +62,12 @@ def audit_lines(result: Any) -> Iterator[str]:
     """An AuditResult."""
     yield result.verdict
     yield f"{result.records:,} records{_rate(result.bytes_read, result.seconds)}"
-    for title, found in (
-        ("differs", result.differences),
-        ("damaged", result.damaged),
-        ("queue break", [each for each in result.breaks if each.counts]),
+    for title, found, unlisted in (
+        ("differs", result.differences, result.unlisted),
+        ("damaged", result.damaged, result.unlisted_damaged),
+        ("queue break", [each for each in result.breaks if each.counts], result.unlisted_breaks),
     ):
-        yield from _listed(title, found)
+        yield from _listed(title, found, unlisted)
     yield from result.notes
 
 
@@ -112,6 +111,7 @@ def export_lines(result: Any) -> Iterator[str]:
         f"{result.messages:,} messages written to {result.out}: {_plural(len(result.files), 'file')} of "
         f"{result.format}{_rate(result.bytes, result.seconds)}"
     )
+    yield from _damage_lines(result)
 
 
 def import_lines(result: Any) -> Iterator[str]:
@@ -128,11 +128,17 @@ def import_lines(result: Any) -> Iterator[str]:
             yield f"  row {number}: {reason}"
 
 
-def _listed(title: str, found: Any) -> Iterator[str]:
+def _damage_lines(result: Any) -> Iterator[str]:
+    """Of what was landed or exported."""
+    if result.damages:
+        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
+
+
+def _listed(title: str, found: Any, unlisted: int = 0) -> Iterator[str]:
     for each in found[:SHOWN]:
         yield f"  {title}: {each}"
-    if len(found) > SHOWN:
-        yield f"  and {len(found) - SHOWN:,} more"
+    if more := max(0, len(found) - SHOWN) + unlisted:
+        yield f"  and {more:,} more"
 
 
 def _plural(count: int, noun: str, plural: str | None = None) -> str:

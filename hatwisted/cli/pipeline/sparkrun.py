@@ -126,7 +126,8 @@ def _one_line() -> Iterator[None]:
     except click.ClickException:
         raise
     except OSError as error:
-        raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
+        told = " ".join(click.unstyle(error.strerror or str(error)).split())
+        raise CannotRun(f"{error.filename or 'input/output'}: {told}") from error
     except Exception as error:
         message = _user_message(error)
         if message is None:

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, WriterProperties
 from deltalake.exceptions import DeltaError
 
 from hatwisted.pipeline.delta.datafiles import COMPRESSION_LEVEL
-from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.deltatable import one_line, open_table
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
@@ -86,5 +86,5 @@ def _compact(table: DeltaTable, partition: dict[str, Any], below: int) -> Compac
             writer_properties=WriterProperties(compression="ZSTD", compression_level=COMPRESSION_LEVEL),
         )
     except (DeltaError, OSError) as error:
-        return Compaction(put_off=(f"{partition}: {error}",))
+        return Compaction(put_off=(f"{partition}: {one_line(error)}",))
     return Compaction(found["numFilesRemoved"], found["numFilesAdded"])

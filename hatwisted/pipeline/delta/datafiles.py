@@ -144,21 +144,32 @@ class _OpenFile:
 
     def __post_init__(self) -> None:
         self._new = self.folder.new_file(self.path)
+        try:
+            self._writer = self._parquet()
+        except OSError:
+            self._new.abandon()
+            raise
+
+    def _parquet(self) -> pq.ParquetWriter:
         names = set(self.schema.names)
-        self._writer = pq.ParquetWriter(
+        return pq.ParquetWriter(
             self._new.sink,
             self.schema,
             compression="zstd",
             compression_level=COMPRESSION_LEVEL,
             use_dictionary=[name for name in FEW_VALUES if name in names],
-            column_encoding={name: "DELTA_BINARY_PACKED" for name in RISING if name in names},
+            column_encoding={
+                item.name: "DELTA_BINARY_PACKED"
+                for item in self.schema
+                if item.name in RISING and _is_whole(item.type)
+            },
             write_statistics=[item.name for item in self.schema if _has_range(item)],
         )
 
     def write(self, rows: pa.Table) -> None:
         self._writer.write_table(rows, row_group_size=rows.num_rows)
         self.rows += rows.num_rows
-        if "size" in rows.schema.names:
+        if "size" in rows.schema.names and pa.types.is_integer(rows.schema.field("size").type):
             self.log_bytes += pc.sum(rows.column("size")).as_py() or 0
         for item in rows.schema:
             if _has_range(item):
@@ -176,7 +187,11 @@ class _OpenFile:
         return DataFile(self.path, self.partition, self.rows, size, modified, self.log_bytes, self._stats())
 
     def abandon(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:
+            # The disk is full, perhaps: all the more has the file to go. Nor may the writer try again later.
+            self._writer.is_open = False
         self._new.abandon()
 
     def _stats(self) -> str:
@@ -198,9 +213,12 @@ class _OpenFile:
 def _has_range(item: pa.Field) -> bool:
     """Are its smallest and largest value worth recording? Those of numbers, times, days and the broker's name
     are."""
-    kind = item.type
-    number = pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    return bool(number or item.name == "broker")
+    return _is_whole(item.type) or (item.name == "broker" and pa.types.is_string(item.type))
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Is it stored as a whole number? A user's own columns may have our names and other types."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -8,6 +8,7 @@ a row is read: a cast could change data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,6 +24,7 @@ from hatwisted.pipeline.errors import WrongSchema
 
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def open_table(path: str) -> DeltaTable:
@@ -131,5 +133,5 @@ def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[p
 
 
 def one_line(error: Exception) -> str:
-    """What delta-rs says, without its line breaks."""
-    return " ".join(str(error).split())
+    """What delta-rs says, without its line breaks and colours."""
+    return " ".join(_COLOUR.sub("", str(error)).split())

@@ -7,6 +7,10 @@ class WrongTable(PipelineError):
     """The folder isn't a Delta table, or is one that can't take these rows as they are."""
 
 
+class NoRoom(PipelineError):
+    """The disk that the table is on is full."""
+
+
 class Fenced(PipelineError):
     """Another run took over this landing; what this one wrote since then isn't committed."""
 

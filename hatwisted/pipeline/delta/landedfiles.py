@@ -19,6 +19,7 @@ from hatwisted.pipeline.delta.deadletters import (
     settle,
 )
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
+from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
@@ -213,18 +214,20 @@ class LandedFiles:
             )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows with their date and, if topics have schemas, with the columns for decoding."""
-        if self._dead is not None:
-            batch, misfits = self._typed.apply(batch)
-            if misfits.rows:
-                self._counts += misfits.counts()
-                self._dead.write(misfits.of(batch, _dead_names()))
-        self._files.write(batch)
+        """Rows with their date and, if topics have schemas, with the columns for decoding. Raises NoRoom."""
+        with telling_full(self._shape.path):
+            if self._dead is not None:
+                batch, misfits = self._typed.apply(batch)
+                if misfits.rows:
+                    self._counts += misfits.counts()
+                    self._dead.write(misfits.of(batch, _dead_names()))
+            self._files.write(batch)
 
     def close(self) -> WrittenFiles:
-        """Finish every file."""
-        dead = self._dead.close() if self._dead is not None else []
-        return WrittenFiles(self._files.close(), dead, self._counts)
+        """Finish every file. Raises NoRoom."""
+        with telling_full(self._shape.path):
+            dead = self._dead.close() if self._dead is not None else []
+            return WrittenFiles(self._files.close(), dead, self._counts)
 
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""

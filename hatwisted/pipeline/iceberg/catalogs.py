@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 
@@ -133,7 +134,7 @@ class IcebergName:
 
 @contextmanager
 def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """What goes wrong in a catalog or where its files are, as WrongTable in one line.
+    """What goes wrong in a catalog or where its files are, as WrongTable in one line, or NoRoom.
 
     - name: of the table
     - but: errors that are left as they are
@@ -148,7 +149,8 @@ def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     )
 
     try:
-        yield
+        with telling_full(name):
+            yield
     except but:
         raise
     except (NoSuchTableError, NoSuchNamespaceError, RESTError, CommitStateUnknownException) as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -42,6 +42,12 @@ def count_damages(folder: str) -> int:
     if is_remote(folder):
         return len(_remote_rows(folder))
     return sum(path.read_bytes().count(b"\n") for path in Path(folder).glob(f"[!.]*{SUFFIX}"))
+
+
+def listed_damages(options: Mapping[str, str]) -> int:
+    """The same of a read's folder, if it has one. options: of the read."""
+    folder = {name.lower(): value for name, value in options.items()}.get("damagepath")
+    return 0 if folder is None else count_damages(folder)
 
 
 def _remote_rows(folder: str) -> list[tuple[object, ...]]:

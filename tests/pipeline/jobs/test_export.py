@@ -22,6 +22,7 @@ from hatwisted.pipeline.jobs.messages.export import (
     OPTIONS,
     SHAPES,
     ExportOptions,
+    Source,
     counted,
     exact_times,
     export,
@@ -164,3 +165,10 @@ def test_a_damaged_log_leaves_nothing(spark, tmp_path):
         with pytest.raises(PipelineError, match="no valid record at offset"):
             export([str(tmp_path / "store")], str(tmp_path / "out" / name), spark=spark)
         assert not (tmp_path / "out" / name).exists()
+    for mode in ("skip-and-report", "permissive"):
+        more = {"mode": mode, "damagePath": str(tmp_path / mode)}
+        out = tmp_path / f"{mode}.parquet"
+        result = export(Source.stores([str(tmp_path / "store")], more), str(out), spark=spark)
+        assert result.damages == 2
+        odd = [row for row in pq.read_table(out).to_pylist() if row["topic"] is None]
+        assert len(odd) == (2 if mode == "permissive" else 0)

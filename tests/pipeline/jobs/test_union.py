@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline import union_arrow, union_read
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.commits import commit_files
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
-from hatwisted.pipeline.jobs.land.landingsources import Cluster
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support.growing import GrowingStore
 from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
 
@@ -41,6 +42,21 @@ def test_a_store_and_its_table(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(found.select(*PLACES).toArrow().to_pylist(), key=str) == sorted(
         expected.to_pylist(), key=str
     )
+
+
+def test_options_choose_rows_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    store = GrowingStore(tmp_path / "broker-a")
+    store.append(60)
+    chosen = read_arrow(str(store.root), ["topic"]).read_all().column(0)[0].as_py()
+    source = Stores([str(store.root)], {"topic": chosen})
+    land(source, table, spark=spark)
+    store.append(60)
+    log = read_arrow(str(store.root), ["topic", "physical_offset"]).read_all().to_pylist()
+    wanted = [row["physical_offset"] for row in log if row["topic"] == chosen]
+    assert 0 < len(wanted) < len(log)
+    found = union_read(spark, table, source).select("physical_offset").collect()
+    assert sorted(at for (at,) in found) == wanted
 
 
 def test_a_cluster_and_its_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -140,6 +140,25 @@ class DriverTests(DriverCase):
         self.now += DEAD_FOR
         self.assertFalse(self.driver.is_dead(MASTER))
 
+    def test_an_interrupted_wait_leaves_nobody_waiting_for_ever(self) -> None:
+        """By Ctrl-C, whose traceback a program shows once it has closed its cluster."""
+        self.start(echo)
+        first, second = (self.driver.post(MASTER, RemotingCommand(1)) for _ in range(2))
+        (connection,) = self.connections
+        answer = connection.answer
+
+        def interrupted(number: int, timeout: float | None = None) -> RemotingCommand:
+            connection.answer = answer  # type: ignore[method-assign]
+            raise KeyboardInterrupt
+
+        connection.answer = interrupted  # type: ignore[method-assign]
+        self.assertRaises(KeyboardInterrupt, self.driver.wait, first)
+        # What had come of an answer may be lost: the connection is of no use any more.
+        self.assertRaises(ConnectionGone, self.driver.wait, first)
+        self.assertRaises(ConnectionGone, self.driver.wait, second)
+        self.assertEqual(self.driver.ask(MASTER, RemotingCommand(1)).code, 0)
+        self.assertEqual(len(self.connections), 2)
+
     def test_the_logics_timers_are_slept_for(self) -> None:
         self.start(echo)
         self.driver.run(sleep(self.driver, 2.5))

@@ -20,12 +20,13 @@ from twisted.trial.unittest import TestCase
 from hatwisted.cli.cluster import grouplag
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
+from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
-from hatwisted.wire.registration import DataVersion
+from hatwisted.wire.registration import BrokerData, ClusterInfo, DataVersion
 from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.loopback import loopback, loopback_parts
 from tests.support.patience import STALL_SECONDS, patient
@@ -194,6 +195,14 @@ class TestCommands(CommandsCase):
         await slave.services.ha_client.stopService()
         bad = await self.run_command("cluster", "list", code=1)
         self.assertIn("broker-a 1: its link to the master is stopped", bad.err)
+
+    @asynchronous
+    async def test_an_interrupt_while_it_begins_is_heard(self):
+        await self.run_command("produce", "Early", given=b"a\n")
+        outcome = Outcome()
+        outcome.interrupt.request()
+        words = ("consume", "Early", "--from", "first", "--idle", "5")
+        self.assertEqual((await self.run_command(*words, outcome=outcome)).out, b"")
 
     @asynchronous
     async def test_one_key_in_and_in_order_out(self):
@@ -532,6 +541,27 @@ class TestCommands(CommandsCase):
         self.assertIn("known: broker-a", (await self.run_command("broker", "stats", "nobody", code=2)).err)
         figures = (await self.run_command("broker", "stats", "broker-a", "commitLog*", "--json")).lines[0]
         self.assertIn("commitLogMaxOffset", figures)
+        typo = await self.run_command("broker", "stats", "broker-a", "putTpss", code=2)
+        self.assertIn("did you mean putTps?", typo.err)
+
+    @asynchronous
+    async def test_a_group_without_its_master_is_not_one_of_its_slaves(self):
+        info = ClusterInfo(
+            broker_addr_table={
+                "broker-a": BrokerData(
+                    broker_name="broker-a", cluster="c", broker_addrs={1: "10.0.0.2:10911"}
+                )
+            }
+        )
+
+        async def cluster_info(_):
+            return info
+
+        self.patch(Admin, "cluster_info", cluster_info)
+        for words in (("config", "set", "broker-a", "fileReservedTime=1"), ("stats", "broker-a")):
+            refused = await self.run_command("broker", *words, code=2)
+            self.assertIn("broker-a has no master now", refused.err)
+            self.assertIn("10.0.0.2:10911", refused.err)
 
     @asynchronous
     async def test_a_group_that_is_not_written_to(self):

@@ -56,6 +56,13 @@ class ConfTests(SynchronousTestCase):
         path = self.file("brokerName=a\nfileReservedTime=48\n")
         self.assertIn(f"{path}:2: 48", self.conf("explain", "fileReservedTime", "--conf", path))
 
+        (told,) = json.loads(self.conf("explain", "fileReservedTime", "--conf", path, "--json"))
+        self.assertEqual((told["key"], told["set"]), ("fileReservedTime", "48"))
+        (told,) = json.loads(self.conf("explain", "deleteWhen", "--conf", path, "--json"))
+        self.assertIsNone(told["set"])
+        self.conf("explain", "deleteWhen", "--conf", f"{path}.none", "--json", code=2)
+        self.assertIn("--conf needs a KEY", self.conf("explain", "--conf", path, code=2))
+
     def test_what_nobody_knows(self):
         self.assertIn("did you mean brokerRole", self.conf("explain", "brokerRol", code=1))
         self.assertIn("no such key", self.conf("explain", "zzz", code=1))

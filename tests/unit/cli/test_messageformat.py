@@ -1,8 +1,11 @@
 """The templates of `consume -f` and the separators of -K."""
 
+from dataclasses import replace
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.messageformat import TOKENS, formatted, keyed, unescaped
+from hatwisted.cli.cluster.msg import _described
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -23,6 +26,14 @@ MESSAGE = ReceivedMessage(
     sys_flag=0,
     size=100,
 )
+
+
+class DescribedTests(SynchronousTestCase):
+    def test_times_that_are_none_are_shown_as_numbers(self) -> None:
+        for time in (1 << 62, -(1 << 62)):
+            text = _described(replace(MESSAGE, born_timestamp=time)).decode()
+            self.assertIn(str(time), text)
+            self.assertIn("1970-01-01 00:00:02.000Z by", text)
 
 
 class MessageFormatTests(SynchronousTestCase):

@@ -12,8 +12,7 @@ from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.groupmoves import _timestamp
 from hatwisted.cli.log.loggroup import Position
-from hatwisted.cli.log.recordformat import iso_time
-from hatwisted.cli.optionvalues import Instant, milliseconds, parse_time
+from hatwisted.cli.optionvalues import Instant, iso_time, milliseconds, parse_time
 from hatwisted.wire.quantities import size_text
 
 NOON = 1_795_262_400_000

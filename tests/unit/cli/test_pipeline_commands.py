@@ -122,6 +122,18 @@ class TestPipelineCommands(SynchronousTestCase):
             self.assertIn(SCHEDULE_TOPIC, (*read["own"], *read["chosen"]))
         self.assertEqual(read["topicsPattern"], "Ord.*")
 
+    def test_an_export_that_lacks_damaged_messages_says_so(self):
+        self.patch(sparksession, "spark_session", lambda *_, **__: None)
+
+        def export(source, out, options, **more):
+            counts = {"messages": 7, "bytes": 0, "files": (), "seconds": 0.0}
+            return exporting.ExportResult(out=out, format="csv", damages=2, **counts)
+
+        self.patch(exporting, "export", export)
+        result = run_pipeline("export", str(GOLDEN / "master"), "-o", self.mktemp())
+        self.assertEqual(result.exit_code, 1)
+        self.assertIn("2 damaged ranges of the log, listed under damagePath", result.output)
+
     def test_an_import_from_a_folder_that_has_no_messages(self):
         result = run_pipeline("import", GOLDEN / "master", "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)

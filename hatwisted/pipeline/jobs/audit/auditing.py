@@ -173,7 +173,9 @@ class _Summary:
         counted = [each for each in found if each.kind.counts and not (each.lag and self._allow_lag)]
         damaged = [self._damaged(bad, whole.differences) for bad in whole.bad]
         damaged += [flaw for copy in self._copies if isinstance(copy, TableCopy) for flaw in _flaws(copy)]
-        breaks = list(queue_breaks(whole.queues.by_queue))
+        breaks = sorted(queue_breaks(whole.queues.by_queue), key=lambda each: not each.counts)
+        # Of those that the tasks didn't list nothing is known but their number.
+        listed = sum(each.kind.counts for each in whole.differences)
         sound = not damaged and not any(each.counts for each in breaks)
         starts = [each.begin for each in counted] + [each.begin for each in damaged]
         return AuditResult(
@@ -187,9 +189,11 @@ class _Summary:
             queues=len(whole.queues.by_queue),
             seconds=seconds,
             differences=tuple(counted[:MAX_LISTED]),
-            unlisted=max(0, sum(whole.differing.values()) - min(len(counted), MAX_LISTED)),
+            unlisted=_beyond(counted) + sum(whole.differing.values()) - listed,
             damaged=tuple(damaged[:MAX_LISTED]),
+            unlisted_damaged=_beyond(damaged),
             breaks=tuple(breaks[:MAX_LISTED]),
+            unlisted_breaks=sum(each.counts for each in breaks[MAX_LISTED:]),
             notes=tuple(self._notes(found)),
         )
 
@@ -240,6 +244,11 @@ class _Summary:
         for each in found:
             if each.kind is Kind.PADDING:
                 yield f"{each.copy} has other bytes than {each.reference} after the blank at {each.begin}"
+
+
+def _beyond(found: Sequence[object]) -> int:
+    """How many are too many to be listed."""
+    return max(0, len(found) - MAX_LISTED)
 
 
 def _flaws(table: TableCopy) -> Iterator[DamagedRange]:

@@ -41,8 +41,8 @@ def _head(result: AuditResult) -> str:
             Tile("Same up to offset", f"{result.identical_up_to:,}", f"of {result.end:,}", mood),
             Tile("Records", f"{result.records:,}", f"of {result.queues:,} queues"),
             Tile("Differing ranges", f"{len(result.differences) + result.unlisted:,}"),
-            Tile("Damaged ranges", f"{len(result.damaged):,}"),
-            Tile("Queue breaks", f"{sum(each.counts for each in result.breaks):,}"),
+            Tile("Damaged ranges", f"{result.damage_count:,}"),
+            Tile("Queue breaks", f"{result.break_count:,}"),
         )
     )
     verdict = "" if result.identical else warning(result.verdict[:1].upper() + result.verdict[1:] + ".")

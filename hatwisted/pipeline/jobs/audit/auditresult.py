@@ -126,11 +126,12 @@ def queue_breaks(queues: Mapping[QueueName, Sequence[Run]]) -> Iterator[QueueBre
 class AuditResult:
     """The outcome of an audit of [begin, end) of a log.
 
-    The lists hold at most MAX_LISTED entries.
+    The lists hold at most MAX_LISTED entries; `breaks` has those that count first.
 
     - identical: everything that all copies should have is the same, and intact
     - identical_up_to: the offset up to which that is so, record by record
-    - unlisted: differences beyond those listed
+    - unlisted, unlisted_damaged, unlisted_breaks: differences, damaged ranges and breaks that count, beyond those
+      listed
     - notes: what is worth knowing but not a difference
     """
 
@@ -146,13 +147,25 @@ class AuditResult:
     differences: tuple[RangeDifference, ...] = ()
     unlisted: int = 0
     damaged: tuple[DamagedRange, ...] = ()
+    unlisted_damaged: int = 0
     breaks: tuple[QueueBreak, ...] = ()
+    unlisted_breaks: int = 0
     notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0: identical; 1: not."""
         return 0 if self.identical else 1
+
+    @property
+    def damage_count(self) -> int:
+        """Damaged ranges."""
+        return len(self.damaged) + self.unlisted_damaged
+
+    @property
+    def break_count(self) -> int:
+        """Queue breaks that count."""
+        return sum(each.counts for each in self.breaks) + self.unlisted_breaks
 
     @property
     def first_difference(self) -> RangeDifference | None:
@@ -168,9 +181,7 @@ class AuditResult:
         found = self.first_difference
         if found is not None:
             return f"identical up to {self.identical_up_to}; {found}"
-        faults = (
-            f"{len(self.damaged)} damaged ranges, {sum(each.counts for each in self.breaks)} queue breaks"
-        )
+        faults = f"{self.damage_count} damaged ranges, {self.break_count} queue breaks"
         return f"the copies are equal up to {self.identical_up_to}, but not intact: {faults}"
 
     def as_json(self) -> dict[str, Any]:

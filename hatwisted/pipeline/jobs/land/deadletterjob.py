@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, open_table, prepare_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema, check_schemas
@@ -65,16 +66,17 @@ def dead_letters(table: str, schemas: Sequence[TopicSchema] = ()) -> DeadLetterR
     - table: folder of the table into which they were landed, or its address at an object store
     - schemas: the mended ones
 
-    Raises PipelineError: WrongTable, WrongSchema naming the column, BadSchema.
+    Raises PipelineError: WrongTable, WrongSchema naming the column, BadSchema, NoRoom.
     """
     check_schemas(schemas)
     path = table_path(table)
     if not is_table(path):
         raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
-    settle(path)
-    if not is_table(dead_letter_table(path)):
-        return DeadLetterResult(table=path, landed=0, left={}, letters=())
-    landed = sum(_land(path, schema) for schema in schemas)
+    with telling_full(path):
+        settle(path)
+        if not is_table(dead_letter_table(path)):
+            return DeadLetterResult(table=path, landed=0, left={}, letters=())
+        landed = sum(_land(path, schema) for schema in schemas)
     left, letters = _left(dead_letter_table(path))
     return DeadLetterResult(table=path, landed=landed, left=left, letters=letters)
 

@@ -31,6 +31,7 @@ from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, note_qu
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
+from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
@@ -51,7 +52,7 @@ from hatwisted.pipeline.jobs.land.landingstate import (
 )
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
-from hatwisted.pipeline.spark.damagetable import count_damages
+from hatwisted.pipeline.spark.damagetable import listed_damages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,17 +87,42 @@ def land(
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
 
-    Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy.
+    Raises PipelineError: WrongSchema naming the column, WrongTable, WrongStore, WrongCheckpoint, LandingBusy,
+    NoRoom.
     """
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
     stop, report = stop or threading.Event(), progress or _silent
-    if is_iceberg(table):
-        how = options if spark is None else replace(options, engine="spark")
-        return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
-    path = table_path(table)
+    with telling_full(table):
+        if is_iceberg(table):
+            how = options if spark is None else replace(options, engine="spark")
+            return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
+        return _land_delta(source, table_path(table), options, spark, _Run(report, stop, seconds))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a run goes by. report: its progress; stop: its end; seconds: its clock."""
+
+    report: Progress
+    stop: threading.Event
+    seconds: Callable[[], float]
+
+
+def _land_delta(
+    source: LandingSource, path: str, options: LandOptions, spark: SparkSession | None, run: _Run
+) -> LandResult:
+    """See `land`.
+
+    - source: what is landed
+    - path: of the table
+    - options: how
+    - spark: the session, if it's given
+    - run: what it goes by
+    """
+    report, stop, seconds = run.report, run.stop, run.seconds
     begun = seconds()
     writer = source.writer()
-    engine = "spark" if spark is not None else engine_for(source, table, options)
+    engine = "spark" if spark is not None else engine_for(source, path, options)
     if engine == "spark" and options.transform is not None:
         spark = spark or _session()
     prepare_table(path, options.schema(path, spark), PARTITION_BY)
@@ -119,8 +145,8 @@ def land(
                 into = DeltaLanding(path, stores, state, held, options)
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         else:
-            run = _SparkRun(path, source, held, options, report, seconds)
-            state, compaction, stopped = run.run(state, spark or _session(), stop)
+            query = _SparkRun(path, source, held, options, report, seconds)
+            state, compaction, stopped = query.run(state, spark or _session(), stop)
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,
@@ -251,9 +277,7 @@ def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:
 
 def _damages(source: LandingSource) -> int:
     """Ranges that the source's table of damages has, if it has one."""
-    options = {name.lower(): value for name, value in source.options().items()}
-    folder = options.get("damagepath")
-    return 0 if folder is None else count_damages(folder)
+    return listed_damages(source.options())
 
 
 def _silent(done: int, total: int) -> None:

@@ -24,6 +24,7 @@ from deltalake.exceptions import DeltaError
 
 from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
@@ -76,7 +77,7 @@ def latest(
     - progress: called with (bytes done, bytes in all)
     - seconds: the clock that durations are taken from
 
-    Raises PipelineError: WrongTable, WrongSchema naming the column.
+    Raises PipelineError: WrongTable, WrongSchema naming the column, NoRoom.
     """
     begun, path, target = seconds(), table_path(table), table_path(into)
     if not is_table(path):
@@ -86,7 +87,8 @@ def latest(
     keyed = [pa.field(KEY, pa.string()), *(item for item in source.columns if item.name != STORE_DATE)]
     what = {"of": source.id, "key": key, "topics": list(source.topics)}
     run = _Run(source, KeyedTable(target, what), key, progress or _silent)
-    run.merge(pa.schema(keyed))
+    with telling_full(target):
+        run.merge(pa.schema(keyed))
     return LatestResult(
         table=path,
         into=target,

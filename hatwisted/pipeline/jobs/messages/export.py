@@ -34,6 +34,7 @@ from hatwisted.pipeline.jobs.messages.exportplace import check_free, is_single, 
 from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
 from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
+from hatwisted.pipeline.spark.damagetable import listed_damages
 from hatwisted.pipeline.spark.sparksession import spark_session
 from hatwisted.wire import layout
 
@@ -66,7 +67,8 @@ OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExportResult:
-    """messages, and the bytes of their bodies, that lie in `files` now."""
+    """messages, and the bytes of their bodies, that lie in `files` now; damages: ranges of the log that are listed
+    under the source's `damagePath`."""
 
     out: str
     format: str
@@ -74,6 +76,7 @@ class ExportResult:
     bytes: int
     files: tuple[str, ...]
     seconds: float
+    damages: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -158,6 +161,7 @@ def export(
         bytes=counted_rows["bytes"] or 0,
         files=tuple(files),
         seconds=taken,
+        damages=listed_damages(read.options),
     )
 
 
@@ -167,7 +171,8 @@ def export(
 def without_brokers_own(messages: DataFrame, named: Sequence[str]) -> DataFrame:
     """Without the messages in the brokers' own topics, but for those that are named."""
     hidden = [topic for topic in BROKERS_OWN_TOPICS if topic not in named]
-    return messages.where(~F.col("topic").isin(hidden)) if hidden else messages
+    # What stands for damage has no topic.
+    return messages.where(F.col("topic").isNull() | ~F.col("topic").isin(hidden)) if hidden else messages
 
 
 def counted(messages: DataFrame, counts: Observation) -> DataFrame:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -42,11 +42,12 @@ Log = str | Sequence[str] | Stores | Cluster
 
 @dataclass(frozen=True)
 class StoreTail:
-    """Offsets [begin, end) of a store's log."""
+    """Offsets [begin, end) of a store's log. more: options of its read, as the caller gave them."""
 
     store: LogStore
     begin: int
     end: int
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows."""
@@ -122,7 +123,7 @@ def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
             _log.warning("%s they were landed", what)
             begin = store.min_offset
         if begin < end:
-            found.append(StoreTail(store, begin, end))
+            found.append(StoreTail(store, begin, end, source.more))
     return found
 
 

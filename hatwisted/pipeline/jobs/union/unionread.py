@@ -31,6 +31,8 @@ from hatwisted.pipeline.delta.names import NULL_FOLDER
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
+from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS
+from hatwisted.pipeline.jobs.land.locallanding import unsupported
 from hatwisted.pipeline.jobs.union.logtail import Log, QueueTails, StoreTail, log_source, log_tail
 from hatwisted.pipeline.spark.queueoffsets import offsets_json
 
@@ -67,7 +69,8 @@ def union_read(spark: SparkSession, table: str, log: Log) -> DataFrame:
 
 
 def union_arrow(table: str, log: Log, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-    """The same without Spark, as one stream of record batches: first the table's rows, then the log's.
+    """The same without Spark, as one stream of record batches: first the table's rows, then the log's. Options of
+    the log that choose rows or say what to do about damage are Spark's: PipelineError.
 
     - table: folder of the table
     - log: as `union_read` has it
@@ -80,7 +83,10 @@ def union_arrow(table: str, log: Log, columns: Sequence[str] | None = None) -> p
         if name not in rows.schema.names:
             raise WrongSchema(f"{path}: has no column {name}; it has {', '.join(rows.schema.names)}")
     schema = pa.schema([rows.schema.field(name) for name in columns or rows.schema.names])
-    tail = log_tail(path, version, log_source(log, version))
+    source = log_source(log, version)
+    if reason := unsupported(source, DEFAULTS):
+        raise PipelineError(f"{path}: the log can't be read without Spark: {reason}; use union_read")
+    tail = log_tail(path, version, source)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from rows.to_batches(columns=schema.names)
@@ -131,6 +137,7 @@ def _log_frames(
 def _store(spark: SparkSession, part: StoreTail, names: str) -> DataFrame:
     return (
         spark.read.format("commitlog")
+        .options(**part.more)
         .option("columns", names)
         .option("broker", part.store.broker)
         .option("physicalOffsetFrom", part.begin)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from datetime import date
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.pipeline.delta import datafiles
+from hatwisted.pipeline.delta import datafiles, tablefolder
 from hatwisted.pipeline.delta.datafiles import DataFiles, split_by_partition
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME, with_store_date
 from hatwisted.pipeline.delta.names import FOLDER_MAX, UNFINISHED, new_file_name, partition_folder, written_by
@@ -107,6 +110,18 @@ class TestDataFiles(SynchronousTestCase):
         self.assertEqual(stats["maxValues"]["broker"], "a")
         self.assertNotIn("body", stats["minValues"])
 
+    def test_columns_of_our_names_may_have_any_type(self) -> None:
+        """A stream of one's own, or a transformation, brings them."""
+        for name in ("size", "broker", "queue_offset", "born_timestamp", "queue_id", "tags"):
+            for values in (["XL"], [1.5], [7], [True], [b"x"], [["a"]], [{"a": 1}], [None]):
+                batch = pa.record_batch({"topic": ["t"], name: pa.array(values)})
+                path = self.mktemp()
+                files = DataFiles(path, batch.schema, ("topic",), writer="0123abcd", epoch=1)
+                files.write(batch)
+                (found,) = files.close()
+                self.assertEqual(found.log_bytes, 7 if (name, values) == ("size", [7]) else 0)
+                self.assertEqual(pq.read_table(Path(path, found.path)).column(name).to_pylist(), values)
+
     def test_times_that_python_has_no_name_for(self) -> None:
         """A producer writes the time at which it made a message, a broken clock any."""
         for micros, low, high in (
@@ -146,6 +161,26 @@ class TestDataFiles(SynchronousTestCase):
         files.write(rows(0, 90, ("a", "b")))
         files.abandon()
         self.assertEqual(list(Path(self.path).rglob("*.parquet")), [])
+
+    def test_a_full_disk_is_left_as_it_was(self) -> None:
+        """At whichever of a file's steps the room ends: /dev/full has none, and takes what a buffer holds."""
+        for count, names in ((20, ("orders",)), (70_000, ("orders", "logs"))):
+            files = self.files()
+            make, sinks = tablefolder._HiddenFile, []
+
+            def full(path: Path, make: Any = make, sinks: Any = sinks) -> Any:
+                new = make(path)
+                new.sink.symlink_to("/dev/full")
+                sinks.append(new.sink)
+                return new
+
+            with patch.object(tablefolder, "_HiddenFile", full), self.assertRaises(OSError) as told:
+                files.write(rows(0, count, names))
+                files.close()
+            self.assertEqual(told.exception.errno, errno.ENOSPC)
+            self.assertTrue(sinks)
+            files.abandon()
+            self.assertEqual([path for path in Path(self.path).rglob("*") if not path.is_dir()], [])
 
     def test_values_too_large_for_the_table_are_an_error(self) -> None:
         at = SCHEMA.get_field_index("physical_offset")

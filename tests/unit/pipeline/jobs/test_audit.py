@@ -7,10 +7,13 @@ import random
 import shutil
 from pathlib import Path
 from typing import Any
-from unittest import TestCase
+from unittest import TestCase, mock
 
+from hatwisted.cli.pipeline.pipelinetext import audit_lines
 from hatwisted.logcodec.queueruns import Run
 from hatwisted.pipeline.errors import NotAStore, PipelineError
+from hatwisted.pipeline.jobs import rangecompare
+from hatwisted.pipeline.jobs.audit import auditing
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, Span, audit
 from hatwisted.pipeline.jobs.audit.auditreport import audit_page
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, queue_breaks
@@ -132,6 +135,25 @@ class DifferentTests(AuditCase):
         result = self.audit()
         self.assertEqual(len(result.differences), COUNT // 2)
         self.assertEqual(result.unlisted, 0)
+        for module, name in ((auditing, "MAX_LISTED"), (rangecompare, "MAX_RANGES")):
+            with mock.patch.object(module, name, 7):
+                cut = self.audit()
+            self.assertEqual((len(cut.differences), cut.unlisted), (7, COUNT // 2 - 7))
+            self.assertIn(f"  and {COUNT // 2 - 7:,} more", list(audit_lines(cut)))
+
+    def test_all_damage_and_breaks_are_counted_and_not_all_listed(self) -> None:
+        victims = self.records[20:100:16]
+        for store in (self.master, self.slave):
+            for victim in victims:
+                patch(store, victim.physical_offset, bytes(8))
+        whole = self.audit()
+        self.assertEqual((whole.damage_count, len(whole.damaged)), (len(victims), len(victims)))
+        with mock.patch.object(auditing, "MAX_LISTED", 2):
+            result = self.audit()
+        self.assertEqual((len(result.damaged), len(result.breaks)), (2, 2))
+        self.assertEqual((result.damage_count, result.break_count), (whole.damage_count, whole.break_count))
+        self.assertGreater(result.break_count, 2)
+        self.assertEqual(result.verdict, whole.verdict)
 
 
 class ExtentTests(AuditCase):
@@ -150,7 +172,7 @@ class ExtentTests(AuditCase):
         first = self.records[90]
         self.cut(self.slave, first.physical_offset)
         result = self.audit(allow_lag=True)
-        self.assertEqual((result.identical, result.differences), (True, ()))
+        self.assertEqual((result.identical, result.differences, result.unlisted), (True, (), 0))
         behind = self.end - first.physical_offset
         self.assertEqual(
             result.notes, (f"{self.slave} ends at {first.physical_offset}, {behind} bytes behind",)

@@ -15,7 +15,7 @@ from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
-from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
+from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from hatwisted.pipeline.jobs.union import unionread
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore
@@ -91,6 +91,15 @@ class StoreUnionTests(UnionCase):
         found = self.offsets(left)
         self.assertEqual(found[:40], self.store.offsets[:40])
         self.assertEqual(found[40:], [at for at in self.store.offsets if at >= 1 << 20])
+
+    def test_options_that_choose_rows_are_not_ignored(self) -> None:
+        self.store.append(40)
+        land([str(self.store.root)], self.table, LOCAL)
+        for option, value in (("topic", "T"), ("mode", "permissive")):
+            with self.assertRaisesRegex(PipelineError, f"option {option}.*union_read"):
+                self.offsets(Stores([str(self.store.root)], {option: value}))
+        with self.assertRaisesRegex(PipelineError, "option tags.*union_read"):
+            self.offsets(Cluster("127.0.0.1:1", ["T"], more={"tags": "paid"}))
 
     def test_another_log_of_the_same_name_is_refused(self) -> None:
         self.store.append(40)
