@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -55,8 +56,12 @@ class AioDriver:
         return adopted
 
 
-async def run(work: Work[T]) -> T:
-    """A coroutine of the client's logic as an asyncio coroutine; cancelling this one cancels that one."""
+async def run(work: Work[T], missed: Callable[[T], object] = lambda result: None) -> T:
+    """A coroutine of the client's logic as an asyncio coroutine; cancelling this one cancels that one.
+
+    - work: the coroutine
+    - missed: gets a result that came in the very turn in which whoever waits for it was cancelled
+    """
     task = Task(work)
     if not task.done:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -64,9 +69,18 @@ async def run(work: Work[T]) -> T:
         try:
             await over
         except asyncio.CancelledError:
-            task.cancel()
+            if _has_ended(task):
+                with suppress(Exception):  # that of the work, which nobody waits for any more
+                    missed(task.result())
+            else:
+                task.cancel()
             raise
     return task.result()
+
+
+def _has_ended(task: Waiter[Any]) -> bool:
+    """Asked anew: it may have, between being waited for and now."""
+    return task.done
 
 
 def on_asyncio(

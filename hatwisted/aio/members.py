@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
@@ -64,13 +65,32 @@ class Consumer(ConsumerState):
     stop = on_asyncio(consumer.Consumer.stop)
     commit = on_asyncio(consumer.Consumer.commit)
     seek = on_asyncio(consumer.Consumer.seek)
-    next_message = on_asyncio(consumer.Consumer.next_message)
+
+    def __init__(self, core: consumer.Consumer) -> None:
+        super().__init__(core)
+        self._missed: deque[ReceivedMessage] = deque()
+        """Came in the turn in which whoever waited was cancelled, by a timeout for example: given to the next one,
+        since the cluster gives them to nobody else."""
+
+    async def next_message(self) -> ReceivedMessage | None:
+        """The next message, which the program itself settles or rejects; None when the consumer has stopped."""
+        if self._missed:
+            return self._missed.popleft()
+        return await run(self._core.next_message(), self._miss)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Messages, until the consumer stops; each is settled when the next is asked for."""
-        messages = self._core.messages()
-        while (message := await run(messages.next())) is not None:
+        while self._missed:
+            message = self._missed.popleft()
             yield message
+            self.settle(message)
+        messages = self._core.messages()
+        while (given := await run(messages.next(), self._miss)) is not None:
+            yield given
+
+    def _miss(self, message: ReceivedMessage | None) -> None:
+        if message is not None:
+            self._missed.append(message)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -7,14 +7,30 @@ in one line, never in a traceback.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from hatwisted import __version__
+from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.lazygroup import LazyGroup
 
 
+class Main(LazyGroup):
+    """All commands."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's; what the system refuses is one line, a full disk behind standard output for example."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # click's: it ends without a word
+        except OSError as error:
+            raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=Main,
     places={
         "attach": "hatwisted.cli.cluster.attach:attach",
         "audit": "hatwisted.cli.cluster.audit:audit",

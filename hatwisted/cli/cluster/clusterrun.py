@@ -144,8 +144,6 @@ def exit_code(outcome: Any) -> int:
     error = outcome.value
     if isinstance(error, ClientError):
         raise cannot(error) from error
-    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-        raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
     raise error
 
 

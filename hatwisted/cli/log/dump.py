@@ -126,13 +126,16 @@ def dump(
     - progress: called with the offset reached
     """
     walk = LogWalk(log, start_of(log, wanted), options=WITHOUT_CRC, progress=progress)
-    shown = 0
+    left = limit
+    if left == 0:
+        return walk
     for scan in walk:
         for record in wanted.records(scan):
-            if limit is not None and shown >= limit:
-                return walk
             show(record)
-            shown += 1
+            if left is not None:
+                left -= 1
+                if not left:  # the next one may be far away, or nowhere
+                    return walk
         if wanted.is_past(scan):
             break
     return walk

@@ -1,6 +1,5 @@
 """One command on a cluster, without a reactor of its own: how it ends, what signals do, how its input is read."""
 
-import errno
 import os
 import signal
 import tempfile
@@ -107,18 +106,6 @@ class RunTests(SynchronousTestCase):
         self.assertNotIn("\n", str(error))
         self.assertIn("gone away", str(error))
         self.assertTrue(self.clusters[0].closed)
-
-    def test_an_output_that_is_full_is_one_line_and_one_that_is_closed_is_clicks(self):
-        async def full(cluster, interrupt):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        async def closed(cluster, interrupt):
-            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-
-        error = self.assertRaises(CannotRun, self.run_work, full)
-        self.assertEqual(str(error), "input/output: No space left on device")
-        self.setUp()
-        self.assertRaises(BrokenPipeError, self.run_work, closed)
 
     def test_a_mistake_of_ours_keeps_its_traceback(self):
         async def work(cluster, interrupt):

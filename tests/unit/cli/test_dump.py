@@ -106,6 +106,14 @@ class DumpTests(SynchronousTestCase):
     def test_limit_zero(self) -> None:
         self.assertEqual(shown("--limit", 0), [])
 
+    def test_after_the_last_one_that_is_wanted_nothing_is_read(self) -> None:
+        store = golden_copy(self.mktemp())
+        last = run("dump", store, "--key", "b0", "--json").stdout
+        overwrite(store, json.loads(last)["physicalOffset"] + 5000, b"????" * 100)
+        self.assertEqual(run("dump", store, "--key", "b0", "--json").exit_code, 1)
+        result = run("dump", store, "--key", "b0", "--json", "--limit", 1)
+        self.assertEqual((result.exit_code, result.stdout), (0, last))
+
     def test_damage_is_passed_over_and_named(self) -> None:
         store = golden_copy(self.mktemp())
         overwrite(store, 4962, b"????")

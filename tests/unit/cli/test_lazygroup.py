@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import click
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.host import conf
 from hatwisted.cli.main import main
 
 
@@ -34,6 +36,23 @@ class MistypedTests(SynchronousTestCase):
         said = self.said("qqqqqq")
         self.assertIn("No such command 'qqqqqq'", said)
         self.assertNotIn("did you mean", said)
+
+
+class OutputTests(SynchronousTestCase):
+    def ended(self, error: OSError) -> Result:
+        def echo(*_: object, **__: object) -> None:
+            raise error
+
+        self.patch(conf.click, "echo", echo)
+        return CliRunner().invoke(main, ["conf", "sample"])
+
+    def test_a_full_disk_is_one_line(self) -> None:
+        done = self.ended(OSError(errno.ENOSPC, "No space left on device"))
+        self.assertEqual((done.exit_code, done.output), (2, "Error: input/output: No space left on device\n"))
+
+    def test_who_reads_no_more_is_told_nothing(self) -> None:
+        done = self.ended(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+        self.assertEqual((done.exit_code, done.output), (1, ""))
 
 
 class ListTests(SynchronousTestCase):
