@@ -281,7 +281,7 @@ def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) ->
         click.echo(f"listed   by {', '.join(listed)}: consumers find it")
     for problem in end.problems:
         click.echo(f"! {printable(problem)}", err=True)
-    click.echo(f"\nwatch    hatwisted status -n '{settings['namesrvAddr']}'")
+    click.echo(f"\nwatch    hatwisted status -n {shlex.quote(settings['namesrvAddr'])}")
     click.echo(f"log      {folder}/slave.log")
     click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")
     click.echo("start    the same command again; with --no-start it prints a systemd unit")
