@@ -252,7 +252,7 @@ class _Sending:
         if self._progress.live.is_started:
             self._progress.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(text, err=True)
+            click.echo(printable(text), err=True)
 
     def _end(self, interrupt: Interrupt) -> int:
         if self._unheard is not None:
