@@ -108,6 +108,13 @@ class PlanTests(SynchronousTestCase):
         for line in ("Type=notify", "WatchdogSec=60", "RestartPreventExitStatus=1"):
             self.assertIn(line, text.splitlines())
 
+    def test_a_folder_may_have_any_name(self):
+        lines = unit_text("/bin/twistd", '/data/my "50%" of $x', "a").splitlines()
+        self.assertIn('WorkingDirectory=/data/my "50%%" of $x', lines)
+        self.assertIn('ReadWritePaths="/data/my \\"50%%\\" of $x"', lines)
+        (start,) = (line for line in lines if line.startswith("ExecStart="))
+        self.assertTrue(start.endswith(""" '--conf=/data/my "50%%" of $$x/broker.conf'"""), start)
+
 
 class NewSlaveTests(SynchronousTestCase):
     def test_files_are_private_and_none_is_overwritten(self):
