@@ -177,6 +177,7 @@ class _Sending:
                 number += 1
                 await producer.ready()
                 if self._unheard is not None:
+                    await producer.settled()
                     return
                 if line is None:
                     self._fail(f"line {number}: it is longer than {LONGEST_LINE >> 20} MiB")
