@@ -47,7 +47,9 @@ SMALL_STORE: Mapping[str, Setting] = {
     "slaveTimeout": 15_000,
     "deleteWhen": "04",
     "fileReservedTime": 48,
+    # However full the machine's disk is, at whatever hour: what is stored stays.
     "diskMaxUsedSpaceRatio": 95,
+    "cleanFileForciblyEnable": False,
     "waitTimeMillsInSendQueue": 20_000,
     "waitTimeMillsInPullQueue": 20_000,
     "waitTimeMillsInTransactionQueue": 20_000,

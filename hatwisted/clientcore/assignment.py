@@ -8,12 +8,13 @@ lock only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol
 
 from hatwisted.clientcore.consumefrom import PullFrom
 from hatwisted.clientcore.consumeservice import ConsumeService
 from hatwisted.clientcore.errors import ClientError, Closed
+from hatwisted.clientcore.offsets import Progress
 from hatwisted.clientcore.queuelocks import RENEWAL_INTERVAL, QueueLocks
 from hatwisted.clientcore.queuereader import QueueReader
 from hatwisted.clientcore.session import Session
@@ -141,7 +142,8 @@ class Assignment:
     async def _give_up(self, queues: Iterable[MessageQueue]) -> None:
         readers = [self._drop(queue, hand_over=True) for queue in queues]
         if self._locks is None and readers and self._auto_commit:
-            await self._note(lambda: {each.queue: each.progress for each in readers})
+            given_up = {each.queue: each for each in readers}
+            await self._note(lambda: given_up, lambda queue: given_up[queue].progress)
 
     def _drop(self, queue: MessageQueue, *, hand_over: bool = False) -> QueueReader:
         reader = self._readers.pop(queue)
@@ -159,7 +161,7 @@ class Assignment:
             await self._work.finished([reader])
             if hand_over:
                 if locks.held(queue) and self._auto_commit:
-                    await self._note(lambda: {queue: reader.progress})
+                    await self._note(lambda: [queue], lambda _: reader.progress)
                 await locks.unlock([queue])
         finally:
             self._releasing.discard(queue)
@@ -171,7 +173,7 @@ class Assignment:
         allowed = {queue: at for queue, at in table.items() if self.holds(queue)}
         for queue in sorted(table.keys() & self._readers.keys()):
             self._drop(queue)
-        await self._note(lambda: allowed)
+        await self._note(lambda: allowed, allowed.get)
 
     async def close(self) -> None:
         """Note the progress, read no more, unlock what the program isn't at work on."""
@@ -249,26 +251,30 @@ class Assignment:
 
     async def commit(self) -> None:
         """Note how far it is; what can't be noted is tried again with the next."""
-        changed: dict[MessageQueue, int] = {}
+        told: dict[MessageQueue, tuple[QueueReader, int, int]] = {}
 
-        def progress() -> Mapping[MessageQueue, int]:
-            for queue, reader in self._readers.items():
-                if reader.progress != reader.committed and self.holds(queue):
-                    changed[queue] = reader.progress
-            return changed
+        def changed() -> list[MessageQueue]:
+            readers = self._readers.items()
+            return [queue for queue, each in readers if each.progress != each.committed and self.holds(queue)]
 
-        if await self._note(progress):
-            for queue, offset in changed.items():
-                if queue in self._readers:
-                    self._readers[queue].noted(offset)
+        def progress(queue: MessageQueue) -> int | None:
+            reader = self._readers.get(queue)
+            if reader is None or not self.holds(queue):
+                return None
+            told[queue] = reader, reader.progress, reader.times_back
+            return reader.progress
 
-    async def _note(self, progress: Callable[[], Mapping[MessageQueue, int]]) -> bool:
+        if await self._note(changed, progress):
+            for reader, offset, times_back in told.values():
+                # Sent back meanwhile, it has to tell it anew once it's there again.
+                if reader.times_back == times_back:
+                    reader.noted(offset)
+
+    async def _note(self, queues: Callable[[], Collection[MessageQueue]], progress: Progress) -> bool:
         """One after the other, and each as things are at its turn: an older word must not come last."""
         async with self._noting:
-            return await self._write(progress())
-
-    async def _write(self, progress: Mapping[MessageQueue, int]) -> bool:
-        failed = await self._offsets.write(progress) if progress else []
+            wanted = queues()
+            failed = await self._offsets.write(wanted, progress) if wanted else []
         for error in failed:
             self._log.warn("offsets aren't committed yet: {error}", error=error)
         return not failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +16,10 @@ from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table
 from hatwisted.wire.registration import MASTER_ID
 
+Progress = Callable[[MessageQueue], int | None]
+"""Where a queue stands now; None: there's nothing to tell of it any more. Asked right before it's told: to find a
+broker may take seconds, in which another one has sent the reader back."""
+
 
 class OffsetStore(Protocol):
     """The next offset to be consumed, by queue."""
@@ -23,8 +27,8 @@ class OffsetStore(Protocol):
     async def read(self, queue: MessageQueue) -> int | None:
         """None: the group has never been there. Any error means "not known", never "none"."""
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
-        """Note all that can be noted; what failed comes back."""
+    async def write(self, queues: Iterable[MessageQueue], progress: Progress) -> list[Exception]:
+        """Note the queues' progress as far as that can be noted; what failed comes back."""
 
 
 def broker_address(session: Session, queue: MessageQueue, preferred_id: int = MASTER_ID) -> str:
@@ -63,37 +67,40 @@ class BrokerOffsets:
             raise Refused.of(address, answer)
         return number_in(address, answer, "offset")
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+    async def write(self, queues: Iterable[MessageQueue], progress: Progress) -> list[Exception]:
         # Brokers concurrently, so that a silent one delays no other; a broker's queues one by one.
-        parts: dict[str, dict[MessageQueue, int]] = {}
-        for queue, offset in offsets.items():
-            parts.setdefault(queue.broker_name, {})[queue] = offset
-        failures = await gather(self._write(part) for part in parts.values())
+        parts: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            parts.setdefault(queue.broker_name, []).append(queue)
+        failures = await gather(self._write(part, progress) for part in parts.values())
         return [error for errors in failures for error in errors]
 
-    async def _write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
+    async def _write(self, queues: Iterable[MessageQueue], progress: Progress) -> list[Exception]:
         failed: list[Exception] = []
-        for queue, offset in offsets.items():
+        for queue in queues:
             try:
-                await self._write_one(queue, offset)
+                await self._write_one(queue, progress)
             except ClientError as error:
                 failed.append(error)
                 if isinstance(error, CallTimedOut):
                     break
         return failed
 
-    async def _write_one(self, queue: MessageQueue, offset: int) -> None:
-        fields = self._fields(queue) | {"commitOffset": offset}
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
+    async def _write_one(self, queue: MessageQueue, progress: Progress) -> None:
         address = broker_address(self._session, queue)
         try:
-            await self._session.ask(address, code, fields)
+            await self._tell(address, queue, progress(queue))
         except ConnectFailed:
             # The master has just gone: a slave keeps the offset for it.
             other = broker_address(self._session, queue)
             if other == address:
                 raise
-            await self._session.ask(other, code, fields)
+            await self._tell(other, queue, progress(queue))
+
+    async def _tell(self, address: str, queue: MessageQueue, offset: int | None) -> None:
+        if offset is not None:
+            fields = self._fields(queue) | {"commitOffset": offset}
+            await self._session.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
 
 class LocalOffsets:
@@ -115,8 +122,9 @@ class LocalOffsets:
     async def read(self, queue: MessageQueue) -> int | None:
         return self._table.get(queue)
 
-    async def write(self, offsets: Mapping[MessageQueue, int]) -> list[Exception]:
-        self._table.update(offsets)
+    async def write(self, queues: Iterable[MessageQueue], progress: Progress) -> list[Exception]:
+        known = {queue: progress(queue) for queue in queues}
+        self._table.update({queue: offset for queue, offset in known.items() if offset is not None})
         try:
             if self._file is not None:
                 self._file.replace(fastjson.dumps_compact({"offsetTable": self._table}))

@@ -89,6 +89,8 @@ class QueueReader(ProcessQueue):
     ) -> None:
         super().__init__(queue, start, options.prefetch_messages, options.prefetch_bytes)
         self._committed: int | None = None
+        self.times_back = 0
+        """How often a broker has sent it back."""
         self.last_pull = self.last_consumed = session.driver.seconds()
         self._session = session
         self._driver = session.driver
@@ -211,6 +213,7 @@ class QueueReader(ProcessQueue):
         if following < self.next:
             # It was noted elsewhere, or is lost where it was: told anew once it has been reached again.
             self._committed = None
+            self.times_back += 1
             self.go_back(following)
         self.next = following
         if self.waiting:

@@ -140,8 +140,8 @@ class MessageStore:
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
         self._parts = StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher)
-        self._sync = DispatchedSync(self.log, self._parts, self._queue_writer, worker)
-        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self._sync.run)
+        self.sync = DispatchedSync(self.log, self._parts, self._queue_writer, worker)
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self.sync.run)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -239,10 +239,10 @@ class MessageStore:
         self.flush.stop()
         flushed = yield self.flusher.flush_now()
         self.flusher.line.release_all()
-        yield self._sync.under_way
+        yield self.sync.under_way
         if self.index is not None and dispatched:
             self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
-        synced = yield self._sync.run()
+        synced = yield self.sync.run()
         self._queue_writer.stop()
         try:
             self.log.close()

@@ -119,8 +119,9 @@ def test_systemd_s_checker_finds_nothing(tmp_path: Path) -> None:
         # The checker looks for the program, which isn't installed under that path here.
         (tmp_path / name).write_text(text.replace("/opt/hatwisted/bin/twistd", "/bin/true"))
     # The one that `hatwisted attach` prints.
-    (tmp_path / "attached.service").write_text(unit_text("/bin/true", str(tmp_path), "broker-a"))
-    names = [*NAMES, "attached.service"]
+    for name, folder in (("attached.service", str(tmp_path)), ("odd.service", f"{tmp_path}/my 50% $x")):
+        (tmp_path / name).write_text(unit_text("/bin/true", folder, "broker-a"))
+    names = [*NAMES, "attached.service", "odd.service"]
     files = [str(tmp_path / name.replace("@.", "@broker-a.")) for name in names]
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *files],

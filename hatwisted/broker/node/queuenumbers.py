@@ -7,7 +7,8 @@ their places to the new ones. So a slave asks its master once for the ends of th
 (GET_TOPIC_STATS_INFO, which RocketMQ's masters answer too).
 
 An end may count messages that the link still has to bring. It's taken once our log has come as far as the master's
-had after the answer: a queue that is empty then has had its last message before our log begins.
+had after the answer: a queue that is empty then has had its last message before our log begins. What is taken goes
+to the disk at once, as no record of our log would tell it again after a failure of power.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class QueueNumbers:
             if self._store.dispatch_behind_bytes or master != self._master():
                 return False
             self._take(ends)
+            self._store.sync.request()
         return True
 
     def _call(self, master: str, code: RequestCode, **ext: str) -> Deferred[RemotingCommand]:

@@ -56,6 +56,7 @@ from hatwisted.config.pairing import pairing
 from hatwisted.config.roles import as_slave
 from hatwisted.health import javatext
 from hatwisted.metrics.looking import properties_in
+from hatwisted.wire.printable import printable
 from hatwisted.wire.quantities import size_text, time_text
 from hatwisted.wire.registration import MASTER_ID
 
@@ -279,8 +280,8 @@ def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) ->
     if listed := [each.address for each in end.listings if each.listed]:
         click.echo(f"listed   by {', '.join(listed)}: consumers find it")
     for problem in end.problems:
-        click.echo(f"! {problem}", err=True)
-    click.echo(f"\nwatch    hatwisted status -n '{settings['namesrvAddr']}'")
+        click.echo(f"! {printable(problem)}", err=True)
+    click.echo(f"\nwatch    hatwisted status -n {shlex.quote(settings['namesrvAddr'])}")
     click.echo(f"log      {folder}/slave.log")
     click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")
     click.echo("start    the same command again; with --no-start it prints a systemd unit")

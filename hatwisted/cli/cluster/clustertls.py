@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.clientcore.tls import VERIFY, Tls, Verify
@@ -60,12 +61,22 @@ def tls_of(context: click.Context) -> Tls | None:
     """How the command's connections are to be encrypted, if they are. Raises ValueError naming what's wrong."""
     given = context.meta.get(META, {})
     if not given.get("tls"):
+        _check_nothing_meant(context)
         return None
     path = given.get("tls_properties")
     file = (
         Path(path) if path else next(filter(Path.is_file, (Path.home() / USERS_FILE, Path(TLS_FILE))), None)
     )
     return tls_of_properties({} if file is None else _properties(file), given.get("tls_verify"))
+
+
+def _check_nothing_meant(context: click.Context) -> None:
+    """ValueError if somebody has said how to encrypt, and not that it is to be done: it would be plain."""
+    if context.get_parameter_source("tls") is not ParameterSource.DEFAULT:
+        return
+    for name, option in (("tls_properties", "--tls-properties"), ("tls_verify", "--tls-verify")):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise ValueError(f"{option} is given without --tls: nothing would be encrypted; add --tls")
 
 
 def tls_of_properties(properties: dict[str, str], verify: str | None = None) -> Tls:

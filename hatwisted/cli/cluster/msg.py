@@ -12,10 +12,11 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.consume import as_json as message_json
 from hatwisted.cli.cluster.consume import shown_body
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optionvalues import iso_time
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.wire.messageid import BadMessageId, decode_message_id
 from hatwisted.wire.printable import printable
 
 _PLACE: Final = re.compile(r"(.+)/(\d+)/(\d+)")
@@ -64,7 +65,20 @@ async def _found(cluster: Cluster, what: str, topic: str | None) -> list[Receive
         )
     if place := _PLACE.fullmatch(what):
         return await admin.messages_at(place[1], int(place[2]), int(place[3]))
+    if not _is_a_place(what):
+        raise CannotRun(
+            f"{what}: for a key, or an id that a producer made, name the topic by -t; or TOPIC/QUEUE/OFFSET"
+        )
     return [await admin.message_by_id(what)]
+
+
+def _is_a_place(message_id: str) -> bool:
+    """Does it name a broker? A producer's own id has as many digits, and its process where the port is."""
+    try:
+        host, _ = decode_message_id(message_id)
+    except BadMessageId:
+        return False
+    return 0 < host.port < 1 << 16
 
 
 def _described(message: ReceivedMessage) -> bytes:

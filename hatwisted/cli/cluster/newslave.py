@@ -135,12 +135,22 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, text in files.items():
-            with open(folder / name, "x", opener=_private) as file:
-                file.write(text)
+            _write(folder / name, text)
     except FileExistsError as error:
         raise CannotRun(f"{error.filename}: is there already: choose another folder with --dir") from None
     except OSError as error:
-        raise CannotRun(f"{error.filename}: can't be written: {error.strerror}") from None
+        raise CannotRun(f"{error.filename or folder}: can't be written: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: half a configuration would be taken for one that was made before."""
+    with open(path, "x", opener=_private) as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise
 
 
 def change_port(conf: Path, port: int) -> None:

@@ -177,6 +177,7 @@ class _Sending:
                 number += 1
                 await producer.ready()
                 if self._unheard is not None:
+                    await producer.settled()
                     return
                 if line is None:
                     self._fail(f"line {number}: it is longer than {LONGEST_LINE >> 20} MiB")
@@ -252,7 +253,7 @@ class _Sending:
         if self._progress.live.is_started:
             self._progress.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(text, err=True)
+            click.echo(printable(text), err=True)
 
     def _end(self, interrupt: Interrupt) -> int:
         if self._unheard is not None:

@@ -174,6 +174,8 @@ def unit_text(twistd: str, folder: str, group: str) -> str:
     - group: its broker name
     """
     start = shlex.join([twistd, "-n", "--pidfile=", "--logfile=-", "haslave", f"--conf={folder}/broker.conf"])
+    start = start.replace("$", "$$").replace("%", "%%")
+    place = folder.replace("%", "%%")
     return f"""[Unit]
 Description=hatwisted slave of {group}
 Wants=network-online.target
@@ -183,7 +185,7 @@ After=network-online.target
 Type=notify
 ExecStart={start}
 ExecReload=/bin/kill -HUP $MAINPID
-WorkingDirectory={folder}
+WorkingDirectory={place}
 Restart=on-failure
 RestartSec=5
 RestartPreventExitStatus=1
@@ -194,8 +196,14 @@ LimitNOFILE=65536
 UMask=0077
 NoNewPrivileges=yes
 ProtectSystem=full
-ReadWritePaths={folder}
+ReadWritePaths={_quoted(place)}
 
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _quoted(text: str) -> str:
+    """A word of a systemd unit."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

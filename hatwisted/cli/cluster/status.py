@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import click
 import msgspec
+from click.core import ParameterSource
 
-from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, Interrupt, cluster_options, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
@@ -31,7 +32,9 @@ EVENTS: Final = 1000
 
 @click.command()
 @cluster_options
-@click.option("--conf", type=click.Path(dir_okay=False), help="Name servers as in this broker.conf, not -n.")
+@click.option(
+    "--conf", type=click.Path(dir_okay=False), help="Name servers as in this broker.conf, if it has some."
+)
 @click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
 @click.option("--no-groups", is_flag=True, help="Don't ask for consumer groups: quicker with many of them.")
 @json_option
@@ -48,15 +51,21 @@ def status(namesrv: str, conf: str | None, watch: bool, no_groups: bool, as_json
             return _show(await looker.next(GLANCE), as_json)
         return await _watch(looker, as_json)
 
-    sys.exit(run(_name_servers(conf) if conf else namesrv, work))
+    sys.exit(run(_name_servers(conf, namesrv) if conf else namesrv, work))
 
 
-def _name_servers(conf: str) -> str:
+def _name_servers(conf: str, given: str) -> str:
+    """Those of a configuration; given: the command's, for one that names none."""
     try:
         entry = read_source(conf, ()).entries.get("namesrvAddr")
     except ConfigError as error:
         raise CannotRun(str(error)) from None
-    return entry.value.strip() if entry is not None and entry.value.strip() else DEFAULT_NAMESRV
+    if entry is not None and entry.value.strip():
+        return entry.value.strip()
+    if click.get_current_context().get_parameter_source("namesrv") is ParameterSource.DEFAULT:
+        # Whoever answers on this machine may be another cluster's.
+        raise CannotRun(f"{conf}: sets no namesrvAddr: name the servers by -n HOST or NAMESRV_ADDR")
+    return given
 
 
 class _Looker:

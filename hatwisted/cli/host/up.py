@@ -23,6 +23,7 @@ from hatwisted.cli.host.groupplan import Ports, members
 from hatwisted.cli.host.localgroup import LocalGroup
 from hatwisted.cli.host.serverprocess import process_parts
 from hatwisted.cli.output import folded
+from hatwisted.cli.storeholder import store_holder
 from hatwisted.wire.printable import printable
 
 COLOURS: Final = {"names": "cyan", "master": "green", "slave": "yellow"}
@@ -51,6 +52,11 @@ def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CannotRun(f"{target}: can't be made: {error.strerror}") from None
+    for store in ("master", "slave"):
+        if holder := store_holder(str(target / store)):
+            raise CannotRun(
+                f"{target} is in use by process {holder}: end the group that runs there, or give another --dir"
+            )
     with ExitStack() as choosing:
         choosing.enter_context(port_lock())
         plan = members(str(target), free_ports(), sync=not asynchronous)

@@ -183,6 +183,7 @@ def follow(
     idle = 0
     while True:
         log.load()
+        at = _still_held(log, at, wanted, warn)
         records = window.records(at, log.capacity_end) if at < log.capacity_end else None
         reached = at
         if records is not None:
@@ -198,3 +199,21 @@ def follow(
         at = reached
         if idle:
             sleep(POLL_INTERVAL)
+
+
+def _still_held(log: FileQueue, at: int, wanted: RecordFilter, warn: Callable[[str], None]) -> int:
+    """Where to go on: files may have been deleted meanwhile, or the log cut.
+
+    - log: as it is now
+    - at: where it would have gone on
+    - wanted: the filter
+    - warn: is told what has been missed
+    """
+    if log.starts and at < log.min_offset:
+        warn(f"offsets {at} to {log.min_offset} have been deleted meanwhile")
+        return log.min_offset
+    if log.starts and at > log.capacity_end:
+        _, end = last_records(log, wanted, 0)
+        warn(f"the log was cut meanwhile, or is another one: it ends at {end}, not at {at}")
+        return end
+    return at

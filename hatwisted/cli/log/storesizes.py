@@ -7,17 +7,16 @@ the same length. Everything is opened for reading only, so a running broker isn'
 
 from __future__ import annotations
 
-import os
 from os.path import abspath, basename, dirname, isdir, join
 
 from hatwisted.cli.errors import CannotRun
-from hatwisted.store.disk.filesystem import lock_holder
+from hatwisted.cli.storeholder import store_holder
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.filesizes import common_size, index_shape, queue_file_size
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import parse_file_name
-from hatwisted.wire.storenames import INDEX_FOLDER, LOCK_FILE, LOG_FOLDER, QUEUE_FOLDER
+from hatwisted.wire.storenames import INDEX_FOLDER, LOG_FOLDER, QUEUE_FOLDER
 
 
 class StoreFolder:
@@ -90,16 +89,7 @@ class StoreFolder:
 
     def holder(self) -> int | None:
         """Pid of the process that has the store in use, as far as the kernel says; changes nothing."""
-        try:
-            fd = os.open(join(self.root, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC) if self.root else -1
-        except OSError:
-            return None
-        if fd < 0:
-            return None
-        try:
-            return lock_holder(fd)
-        finally:
-            os.close(fd)
+        return store_holder(self.root) if self.root else None
 
 
 def _is_root(path: str, log_name: str) -> bool:

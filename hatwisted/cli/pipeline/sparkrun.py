@@ -66,22 +66,18 @@ class JobBar:
         console: Console | None = None,
     ) -> None:
         console = console or _terminal()
+        begin = (SpinnerColumn(), TextColumn("{task.description}"))
+        size = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
+        self._columns = (*begin, *size, TimeElapsedColumn(), TimeRemainingColumn())
+        # Before the first byte the others have nothing to say, and no room at 80 columns.
         self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
+            *begin, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
         )
         self._title = title
         self._task = self._bar.add_task(title + before, total=None)
 
     def __call__(self, done: int, total: int) -> None:
+        self._bar.columns = self._columns
         self._bar.update(self._task, description=self._title, completed=done, total=total or None)
 
     def __enter__(self) -> Self:

@@ -5,18 +5,31 @@ const gone = document.getElementById("gone");
 const since = document.getElementById("since");
 let paused = false;
 let heard = new Date();
+// What came during a pause: a part that doesn't change afterwards isn't sent again.
+const missed = {};
+
+function put(part, text) {
+  document.getElementById(part).innerHTML = text;
+}
 
 function show(part) {
   return (event) => {
     heard = new Date();
     gone.hidden = true;
-    if (!paused) document.getElementById(part).innerHTML = JSON.parse(event.data);
+    const text = JSON.parse(event.data);
+    if (paused) missed[part] = text;
+    else put(part, text);
   };
 }
 
 function toggle() {
   paused = !paused;
   pause.setAttribute("aria-pressed", String(paused));
+  if (paused) return;
+  for (const part of Object.keys(missed)) {
+    put(part, missed[part]);
+    delete missed[part];
+  }
 }
 
 function connect() {

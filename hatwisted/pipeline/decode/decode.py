@@ -1,8 +1,8 @@
-"""Records already in memory, such as a broker's answer to a pull, as one record batch."""
+"""Records already in memory, such as a broker's answer to a pull, as record batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,39 @@ def decode_buffer(
     file: str,
     where: Sequence[Condition] = (),
 ) -> pa.RecordBatch:
-    """Whole records, one after the other, as one batch. Raises DamagedLogRange if some bytes aren't a whole
-    record, or a body can't be decompressed.
+    """Whole records, one after the other, as one batch, which has to hold all of their bodies. Raises
+    DamagedLogRange if some bytes aren't a whole record, or a body can't be decompressed.
 
     - data: their bytes
     - columns: which; None: all
     - base: physical offset of the first byte, which the records are checked against; None for records that
       didn't follow one another in the log
+    - broker: for the column and errors
+    - file: for the column and errors
+    - where: conditions that rows must meet
+    """
+    batches = list(decode_batches(data, columns, base=base, broker=broker, file=file, where=where))
+    return (
+        pa.concat_batches(batches)
+        if batches
+        else pa.RecordBatch.from_pylist([], schema=arrow_schema(columns))
+    )
+
+
+def decode_batches(
+    data: bytes | bytearray | memoryview,
+    columns: Sequence[str] | None = None,
+    *,
+    base: int | None = None,
+    broker: str,
+    file: str,
+    where: Sequence[Condition] = (),
+) -> Iterator[pa.RecordBatch]:
+    """The same as batches of which none is empty: one, unless decompressed bodies are too much for one.
+
+    - data: their bytes
+    - columns: which; None: all
+    - base: as above
     - broker: for the column and errors
     - file: for the column and errors
     - where: conditions that rows must meet
@@ -50,9 +76,4 @@ def decode_buffer(
         raise DamagedLogRange(f"{broker}, {file}: record at byte {at - begin}: {reason}")
 
     builder = BatchBuilder(broker, columns, where, rows=max(len(records), 1))
-    batches = list(builder.batches(records, file, fail))
-    return (
-        pa.concat_batches(batches)
-        if batches
-        else pa.RecordBatch.from_pylist([], schema=arrow_schema(columns))
-    )
+    yield from builder.batches(records, file, fail)

@@ -30,7 +30,7 @@ from hatwisted.clientcore.errors import BrokerGone, NoRoute
 from hatwisted.clientcore.rounds import pause_after
 from hatwisted.clientcore.routes import Replicas, readable_queues, replicas_of
 from hatwisted.pipeline.decode.conditions import Condition
-from hatwisted.pipeline.decode.decode import decode_buffer
+from hatwisted.pipeline.decode.decode import decode_batches
 from hatwisted.pipeline.remote.groupquestions import Absent
 from hatwisted.pipeline.remote.positions import Bounds, bounds_of, offsets_at
 from hatwisted.pipeline.remote.queuepull import WHOLE, PullOptions, QueuePull, QueueRange, queue_name
@@ -203,8 +203,7 @@ class ClusterReader(Closing):
         """
         broker, place = wanted.queue.broker_name, queue_name(wanted.queue)
         for data in _joined(self.records(wanted, how), DECODE_BYTES):
-            batch = decode_buffer(data, columns, broker=broker, file=place, where=where)
-            if batch.num_rows:
+            for batch in decode_batches(data, columns, broker=broker, file=place, where=where):
                 yield _without_file(batch)
 
 

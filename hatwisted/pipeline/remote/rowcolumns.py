@@ -49,7 +49,10 @@ def _is_properties(kind: pa.DataType) -> bool:
 
 
 def _is_headers(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) and types.is_struct(kind.value_type))
+    if not (types.is_list(kind) and types.is_struct(kind.value_type)):
+        return False
+    parts = {each.name: each.type for each in kind.value_type}
+    return {"key", "value"} <= parts.keys() and _is_text(parts["key"]) and _is_content(parts["value"])
 
 
 _NUMBER: Final = (types.is_integer, "a whole number")
@@ -64,7 +67,7 @@ COLUMNS: Final[dict[str, tuple[Callable[[pa.DataType], bool], str]]] = {
     "key": _CONTENT,
     "unique_key": _TEXT,
     "properties": (_is_properties, "a map of strings to strings"),
-    "headers": (_is_headers, "an array of structs of key and value"),
+    "headers": (_is_headers, "an array of structs of key (a string) and value (binary or a string)"),
     "delay_level": _NUMBER,
     "flag": _NUMBER,
     "queue_id": _NUMBER,

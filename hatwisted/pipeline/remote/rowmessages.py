@@ -137,7 +137,9 @@ def checked_target(topic: str | None) -> str:
 def _pairs(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """From the map, and from Kafka's headers."""
     yield from row.get("properties") or ()
-    for header in row.get("headers") or ():
+    for header in filter(None, row.get("headers") or ()):
+        if header["key"] is None:
+            raise ValueError("has a header without a key")
         yield header["key"], _text(header["value"])
 
 

@@ -39,6 +39,7 @@ class DispatchedSync:
         self._worker = worker
         self.under_way: Deferred[bool] | None = None
         """The round that has begun and not ended."""
+        self._requested = False
 
     def run(self) -> Deferred[bool]:
         """A round, or the one under way. Fires with whether all of it was possible; doesn't fail."""
@@ -56,6 +57,13 @@ class DispatchedSync:
         done.addCallbacks(lambda _: True, self._failed).addBoth(self._ended)
         self.under_way = None if done.called and not done.paused else done
         return done
+
+    def request(self) -> None:
+        """A round for all that there is by now: at once, or after the one under way."""
+        if self.under_way is None:
+            self.run()
+        else:
+            self._requested = True
 
     def _note(self, queued: int, dispatched: int, reached: int) -> object:
         """Both are durable: say so.
@@ -85,4 +93,7 @@ class DispatchedSync:
 
     def _ended(self, synced: bool) -> bool:
         self.under_way = None
+        if self._requested:
+            self._requested = False
+            self.run()
         return synced

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.schema import BrokerRole
+from hatwisted.sim.simdisk import SimDisk
+from hatwisted.sim.trace import Trace
 from hatwisted.wire.haframe import HaFirstSync
-from tests.support.memorynode import MemoryNodes
+from tests.support.memorynode import MemoryNodes, MortalClock
 
 MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
 ADDRESS = f"{MASTER}:10911"
@@ -61,6 +64,20 @@ class QueueNumberTests(SynchronousTestCase):
         self.nodes.pass_time(8)
         self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 3))
         self.assertEqual(self.next_number(self.promoted(slave)), 3)
+
+    def test_the_numbers_outlast_a_failure_of_power(self) -> None:
+        """Between two of the store's own syncs: no record of the new master's log would tell them again."""
+        self.send_quiet()
+        self.fill_a_file()
+        disk = SimDisk(self.nodes.clock.seconds, Trace(self.nodes.clock.seconds))
+        parts = self.nodes.parts(SLAVE, clock=MortalClock(self.nodes.clock), file_system=disk)
+        slave = self.nodes.start(SLAVE, parts, **SMALL | AS_SLAVE)
+        while slave.parts.store.queue_offsets("Quiet", 0) != (3, 3):
+            self.nodes.pass_time(0.05)
+        self.nodes.crash(slave, SLAVE)
+        disk.reboot(Random(1), 0.0)
+        master = self.nodes.start(SLAVE, self.nodes.parts(SLAVE, file_system=disk), **SMALL)
+        self.assertEqual(self.next_number(master), 3)
 
     def test_numbers_are_taken_once_the_messages_that_they_count_have_come(self) -> None:
         self.send_quiet()

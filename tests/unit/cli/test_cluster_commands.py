@@ -516,7 +516,11 @@ class TestCommands(CommandsCase):
         gone = await self.run_command("msg", "get", "Single/0/99", code=1)
         self.assertIn("no message Single/0/99", gone.err)
         await self.run_command("msg", "get", "k1", "-t", "Single", code=1)  # this rig's brokers have no index
-        await self.run_command("msg", "get", "nonsense", code=2)
+        for of_a_producer in ("nonsense", "72D0C02520FE1F9D0000000000000001"):
+            told = await self.run_command("msg", "get", of_a_producer, code=2)
+            self.assertIn(
+                f"{of_a_producer}: for a key, or an id that a producer made, name the topic by -t", told.err
+            )
         self.assertIn(
             "did you mean Single?", (await self.run_command("msg", "get", "Singles/0/0", code=2)).err
         )

@@ -41,6 +41,13 @@ class ClusterTlsTests(SynchronousTestCase):
         self.assertIsNone(self.tls())
         self.assertIsNone(self.tls("--no-tls", HATWISTED_TLS="true"))
 
+    def test_who_says_how_and_not_that_is_not_connected_in_plain(self) -> None:
+        for words in (("--tls-properties", str(self.system)), ("--tls-verify", "chain")):
+            self.assertIn(f"{words[0]} is given without --tls", str(self.tls(*words)))
+            self.assertIsNone(self.tls(*words, "--no-tls"))
+            self.assertIsNone(self.tls(*words, HATWISTED_TLS="false"))
+        self.assertIsNone(self.tls(HATWISTED_TLS_PROPERTIES=str(self.system)))
+
     def test_asked_for_without_a_file_everything_is_checked(self) -> None:
         for given in (self.tls("--tls"), self.tls(HATWISTED_TLS="true")):
             self.assertEqual(given, Tls())

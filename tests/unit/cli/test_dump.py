@@ -6,6 +6,7 @@ import base64
 import json
 import time
 import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,54 @@ class FollowTests(SynchronousTestCase):
         room = 4096 - self.written.end
         record, data = self.record(4096)
         self.assertEqual(self.followed((self.written.end, encode_blank(room)), (4096, data)), [record])
+
+    def changed(self, at: int, change: Callable[[Path], object]) -> list[int]:
+        """Where the records are that are shown after a file of the log was changed and one was written.
+
+        - at: where that one is
+        - change: of the folder
+        """
+        folder = self.store / "commitlog"
+        steps = [lambda: change(folder), lambda: self.write(at)]
+
+        def sleep(seconds: float) -> None:
+            if not steps:
+                raise Interrupted
+            steps.pop(0)()
+
+        found: list[int] = []
+        log = open_log(self.store, 4096)
+        try:
+            for record in follow(log, self.written.end, RecordFilter(), sleep, self.warnings.append):
+                found.append(record.physical_offset)
+        except Interrupted:
+            return found
+        raise AssertionError("follow ended by itself")
+
+    def write(self, at: int) -> None:
+        overwrite(self.store, at, self.record(at)[1], 4096)
+
+    def test_what_is_deleted_meanwhile_is_named_and_passed_over(self) -> None:
+        def expire(folder: Path) -> None:
+            (folder / layout.file_name(4096)).write_bytes(bytes(4096))
+            (folder / layout.file_name(0)).unlink()
+
+        self.assertEqual(self.changed(4096, expire), [4096])
+        self.assertEqual(self.warnings, [f"offsets {self.written.end} to 4096 have been deleted meanwhile"])
+
+    def test_a_log_that_has_become_shorter_is_followed_from_its_end(self) -> None:
+        short = write_log(Path(self.mktemp()), [b"x"])
+        self.written = write_log(Path(self.mktemp()), [b"x" * 300] * 40)
+        self.store = Path(self.mktemp())
+        write_log(self.store, [b"x" * 300] * 40)
+
+        def replace(folder: Path) -> None:
+            for file in folder.iterdir():
+                file.unlink()
+            write_log(self.store, [b"x"])
+
+        self.assertEqual(self.changed(short.end, replace), [short.end])
+        self.assertIn(f"it ends at {short.end}, not at {self.written.end}", self.warnings[0])
 
     def test_record_longer_than_a_look(self) -> None:
         self.patch(dump, "FOLLOW_CHUNK", 128)

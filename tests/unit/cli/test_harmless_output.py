@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster.attach import _End, _finish
 from hatwisted.cli.cluster.consume import shown_body
+from hatwisted.cli.cluster.produce import _Sending
 from hatwisted.cli.errors import CannotRun
 from hatwisted.cli.output import show
 
@@ -36,3 +40,10 @@ class OutputTests(SynchronousTestCase):
         self.assertEqual(shown_body(body), body)
         self.patch(sys, "stdout", Terminal())
         self.assertEqual(shown_body(body), "ok\n\tö\\x1b[31m\\xff".encode())
+
+    def test_errors_of_lines_and_problems_of_slaves(self) -> None:
+        said: list[str] = []
+        self.patch(click, "echo", lambda text, **_: said.append(text))
+        _Sending({"as_json": False})._say(NAME)
+        _finish(False, _End(problems=[NAME], seconds=1.0), {"namesrvAddr": "n:9876"}, Path("there"))
+        self.assertEqual([each for each in said if "owned" in each], [SHOWN, f"! {SHOWN}"])

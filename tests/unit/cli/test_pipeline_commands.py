@@ -163,6 +163,15 @@ class TestPipelineCommands(SynchronousTestCase):
         self.assertIn("land: starting Spark", output.getvalue())
         self.assertIn("4.0/4.0 MiB", output.getvalue())
 
+    def test_while_spark_starts_its_line_fits_80_columns(self):
+        output = io.StringIO()
+        with JobBar("report", console=Console(file=output, force_terminal=True, width=80)):
+            pass
+        said = output.getvalue()
+        self.assertIn("report: starting Spark's JVM, which takes some seconds", said)
+        self.assertNotIn("bytes", said)
+        self.assertNotIn("…", said)
+
     def test_the_bar_is_silent_elsewhere(self):
         output = io.StringIO()
         with JobBar("land", console=Console(file=output, force_terminal=False)) as bar:

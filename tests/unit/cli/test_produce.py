@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from io import StringIO
+from typing import cast
 
 import click
 from rich.console import Console
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster import produce
-from hatwisted.cli.cluster.clusterrun import Interrupt
+from hatwisted.cli.cluster.clusterrun import InputLines, Interrupt
+from hatwisted.client.producer import Producer
 from hatwisted.clientcore.sending import SendResult, SendStatus
 from hatwisted.wire.messagequeue import MessageQueue
 
@@ -79,6 +82,27 @@ class SayingTests(SynchronousTestCase):
             sending._stored(result)
         self.assertEqual((len(written), sending.sent), (1, 3))
         self.assertRaises(BrokenPipeError, sending._end, Interrupt())
+
+    def test_what_was_sent_until_then_is_waited_for(self) -> None:
+        class Sender:
+            """Sends nothing more once nobody reads the results."""
+
+            waited = 0
+
+            async def ready(self) -> None:
+                sending._unheard = BrokenPipeError()
+
+            async def settled(self) -> None:
+                self.waited += 1
+
+        class Lines:
+            async def chunk(self) -> list[bytes]:
+                return [b"one", b"two"]
+
+        sending, sender = produce._Sending({"as_json": True}), Sender()
+        reading = sending._read(cast(InputLines, Lines()), cast(Producer, sender), Interrupt())
+        self.successResultOf(Deferred.fromCoroutine(reading))
+        self.assertEqual((sender.waited, sending.failed), (1, 0))
 
 
 class LineTests(SynchronousTestCase):

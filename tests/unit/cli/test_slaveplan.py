@@ -1,9 +1,11 @@
 """What a new slave is told by its master's answers, and when its copy counts as done."""
 
+import os
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster import newslave
 from hatwisted.cli.cluster.copyprogress import PATIENCE, Advance
 from hatwisted.cli.cluster.newslave import own_address, start, write_files
 from hatwisted.cli.cluster.slaveplan import (
@@ -108,6 +110,13 @@ class PlanTests(SynchronousTestCase):
         for line in ("Type=notify", "WatchdogSec=60", "RestartPreventExitStatus=1"):
             self.assertIn(line, text.splitlines())
 
+    def test_a_folder_may_have_any_name(self):
+        lines = unit_text("/bin/twistd", '/data/my "50%" of $x', "a").splitlines()
+        self.assertIn('WorkingDirectory=/data/my "50%%" of $x', lines)
+        self.assertIn('ReadWritePaths="/data/my \\"50%%\\" of $x"', lines)
+        (start,) = (line for line in lines if line.startswith("ExecStart="))
+        self.assertTrue(start.endswith(""" '--conf=/data/my "50%%" of $$x/broker.conf'"""), start)
+
 
 class NewSlaveTests(SynchronousTestCase):
     def test_files_are_private_and_none_is_overwritten(self):
@@ -117,6 +126,18 @@ class NewSlaveTests(SynchronousTestCase):
         error = self.assertRaises(CannotRun, write_files, folder, {"broker.conf": "c=d\n"})
         self.assertIn("--dir", str(error))
         self.assertEqual((folder / "broker.conf").read_text(), "a=b\n")
+
+    def test_a_full_disk_leaves_no_half_a_configuration(self):
+        folder = Path(self.mktemp())
+
+        def full(path, flags):
+            os.close(os.open(path, flags, 0o600))
+            return os.open("/dev/full", os.O_WRONLY)
+
+        self.patch(newslave, "_private", full)
+        error = self.assertRaises(CannotRun, write_files, folder, {"broker.conf": "a=b\n"})
+        self.assertEqual(str(error), f"{folder}: can't be written: No space left on device")
+        self.assertEqual(list(folder.iterdir()), [])
 
     def test_a_start_that_fails_says_why(self):
         class Done:

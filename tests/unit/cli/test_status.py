@@ -2,12 +2,15 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 
+from click.testing import CliRunner
 from rich.console import Console
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.statusscreen import screen
+from hatwisted.cli.main import main
 from hatwisted.clientcore import survey
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import findings
@@ -83,6 +86,28 @@ class StatusTests(commands.TestCommands):
 
 for name in [each for each in dir(commands.TestCommands) if each.startswith("test_")]:
     setattr(StatusTests, name, None)
+
+
+class NameServerTests(SynchronousTestCase):
+    def asked(self, text, *words):
+        """Whom it asks with a configuration of this text."""
+        path = Path(self.mktemp())
+        path.write_text(text)
+        asked = []
+        done = CliRunner(env={"NAMESRV_ADDR": None}).invoke(
+            main, ["status", "--conf", str(path), *words], obj=lambda servers, _: asked.append(servers) or 0
+        )
+        return asked, done.output
+
+    def test_those_of_a_configuration(self):
+        self.assertEqual(self.asked("namesrvAddr=a:1;b:2\n", "-n", "c:3")[0], ["a:1;b:2"])
+
+    def test_one_that_names_none_is_not_about_whoever_runs_here(self):
+        for text in ("brokerName=a\n", "namesrvAddr=\n"):
+            self.assertEqual(self.asked(text, "-n", "c:3")[0], ["c:3"])
+            asked, said = self.asked(text)
+            self.assertEqual(asked, [])
+            self.assertIn("sets no namesrvAddr: name the servers by -n HOST", said)
 
 
 class ScreenTests(SynchronousTestCase):

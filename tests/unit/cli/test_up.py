@@ -332,6 +332,12 @@ class CommandTests(SynchronousTestCase):
         done = CliRunner().invoke(command.up, words)
         return done.exit_code, done.output
 
+    def test_a_folder_in_use_is_refused_before_anything_starts(self) -> None:
+        self.patch(command, "store_holder", lambda root: 4711 if root.endswith("/slave") else None)
+        code, said = self.run_up("--dir", self.mktemp())
+        self.assertEqual((code, self.host.done), (2, []))
+        self.assertIn("is in use by process 4711: end the group that runs there, or give another --dir", said)
+
     def test_ended_by_ctrl_c(self) -> None:
         self.host.events = [(10.0, lambda: signal.raise_signal(signal.SIGINT))]
         code, said = self.run_up("--dir", folder := self.mktemp())

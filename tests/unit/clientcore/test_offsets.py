@@ -49,17 +49,17 @@ class LocalOffsetsTests(SynchronousTestCase):
     def test_what_was_written_is_read_again(self) -> None:
         offsets = self.opened()
         self.assertEqual(self.known(offsets), [None, None])
-        self.assertEqual(Task(offsets.write({QUEUE: 5})).result(), [])
-        self.assertEqual(Task(offsets.write({OTHER: 7})).result(), [])
+        self.assertEqual(Task(offsets.write([QUEUE], lambda queue: 5)).result(), [])
+        self.assertEqual(Task(offsets.write([OTHER], lambda queue: 7)).result(), [])
         self.assertEqual(self.known(self.opened()), [5, 7])
 
     def test_a_disk_that_fails_costs_no_progress(self) -> None:
         offsets = self.opened()
         self.disk.error = OSError(errno.ENOSPC, "no space")
-        self.assertEqual(Task(offsets.write({QUEUE: 5})).result(), [self.disk.error])
+        self.assertEqual(Task(offsets.write([QUEUE], lambda queue: 5)).result(), [self.disk.error])
         self.assertEqual(self.known(offsets), [5, None])
         self.disk.error = None
-        self.assertEqual(Task(offsets.write({OTHER: 7})).result(), [])
+        self.assertEqual(Task(offsets.write([OTHER], lambda queue: 7)).result(), [])
         self.assertEqual(self.known(self.opened()), [5, 7])
 
     def test_a_file_of_something_else_is_refused_by_name(self) -> None:
@@ -71,7 +71,7 @@ class LocalOffsetsTests(SynchronousTestCase):
 
     def test_without_a_file_it_is_kept_while_it_runs(self) -> None:
         offsets = self.opened(None)
-        self.assertEqual(Task(offsets.write({QUEUE: 5})).result(), [])
+        self.assertEqual(Task(offsets.write([QUEUE], lambda queue: 5)).result(), [])
         self.assertEqual(self.known(offsets), [5, None])
         self.assertIsNone(self.disk.data)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from hatwisted.pipeline.jobs.audit.tablecopy import FILE, TableCopy, row_schema
 from hatwisted.pipeline.jobs.rangecompare import Difference, Kind, RecordPlace
 from hatwisted.pipeline.jobs.storecopy import StoreCopy
 
+PIECE_BYTES: Final = 512 << 20
+"""Of rows that are held at a time, of the log and of the table: a part of 128 MiB, unless its bodies grow fourfold
+as they are decompressed."""
 NOT_COMPARED = ("broker",)
 """What a table calls a broker is the landing's choice."""
 
@@ -51,9 +54,10 @@ class RowComparison:
         - begin: first physical offset
         - end: the first after it
         """
-        records = (
-            row_schema(self._columns).empty_table() if store is None else self._records(store, begin, end)
-        )
+        for records, low, high in self._pieces(store, begin, end):
+            yield from self._of_piece(records, low, high)
+
+    def _of_piece(self, records: pa.Table, begin: int, end: int) -> Iterator[Difference]:
         rows = self._table.rows(begin, end, self._columns)
         ours, theirs = _offsets(records), _offsets(rows)
         distinct, firsts = np.unique(theirs, return_index=True)
@@ -67,16 +71,28 @@ class RowComparison:
             rows.take(pa.array(firsts[np.searchsorted(distinct, common)])),
         )
 
-    def _records(self, store: StoreCopy, begin: int, end: int) -> pa.Table:
-        """The log's records, as the table should have them; damage is left to the comparison of bytes."""
+    def _pieces(self, store: StoreCopy | None, begin: int, end: int) -> Iterator[tuple[pa.Table, int, int]]:
+        """(records, as the table should have them, from where, up to where), which follow one another. A part is
+        one piece, unless its bodies grow."""
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in () if store is None else self._records(store, begin, end):
+            if held and size + batch.nbytes > PIECE_BYTES:
+                high = batch.column("physical_offset")[0].as_py()
+                yield pa.Table.from_batches(held), begin, high
+                held, size, begin = [], 0, high
+            held.append(batch)
+            size += batch.nbytes
+        yield pa.Table.from_batches(held, row_schema(self._columns)), begin, end
+
+    def _records(self, store: StoreCopy, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The log's; damage is left to the comparison of bytes."""
         dated = STORE_DATE in self._columns
         wanted = [name for name in self._columns if name != STORE_DATE]
         read = [*wanted, "store_timestamp"] if dated and "store_timestamp" not in wanted else wanted
-        batches: list[pa.RecordBatch] = []
         for split in splits(store, begin, end):
             for batch in read_split(split, read, mode="skip-and-report", damages=lambda damage: None):
-                batches.append((with_store_date(batch) if dated else batch).select(self._columns))
-        return pa.Table.from_batches(batches, row_schema(self._columns))
+                yield (with_store_date(batch) if dated else batch).select(self._columns)
 
     def _changed(self, records: pa.Table, rows: pa.Table) -> Iterator[Difference]:
         """Where the same offset has other values: the first column that differs is named."""

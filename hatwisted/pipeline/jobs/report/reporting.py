@@ -39,7 +39,7 @@ PAGE: Final = "report.html"
 FIGURES: Final = "report.json"
 MINUTES: Final = "minutes.csv"
 PLOTS: Final = "plots"
-DAMAGES: Final = "damages"
+DAMAGES: Final = "report-damages"
 """Names in the report's folder."""
 
 CUBE_STEPS: Final = 2000

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
+import zlib
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
+from hatwisted.pipeline.decode import bodies
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
+from hatwisted.pipeline.jobs.audit import tablecompare
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, Span, audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy
@@ -26,8 +31,11 @@ from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.storedrecord import Record
 from tests.support.copies import end_of, write_store
 from tests.support.golden import GOLDEN
+from tests.unit.pipeline.decode.logs import lay_out, plain
 
 COUNT = 80
+GROWN = 100_000
+"""Bytes of a decompressed body."""
 Change = Callable[[pa.Table], pa.Table]
 
 
@@ -228,6 +236,52 @@ class DifferentTests(TableCase):
             result = self.audit()
             self.assertFalse(result.identical)
             self.assertIn(words, result.damaged[0].reason)
+
+
+class PieceTests(TableCase):
+    """Bodies that grow as they are decompressed: a part's rows aren't held all at once."""
+
+    def taken(self, piece: int, **options: Any) -> tuple[AuditResult, list[tuple[int, int, int]]]:
+        """With pieces of so many bytes; and which stretches were read of the table, with their bytes."""
+        stretches: list[tuple[int, int, int]] = []
+        rows = TableCopy.rows
+
+        def noted(copy: TableCopy, begin: int, end: int, columns: Any = None) -> pa.Table:
+            found = rows(copy, begin, end, columns)
+            stretches.append((begin, end, found.nbytes))
+            return found
+
+        with patch.object(tablecompare, "PIECE_BYTES", piece), patch.object(TableCopy, "rows", noted):
+            result = self.audit(split_bytes=1 << 20, **options)
+        return result, stretches[2:]  # the first two are the table's first and last row
+
+    def test_whatever_differs_is_found_in_pieces_as_well(self) -> None:
+        def again(rows: pa.Table) -> pa.Table:
+            return pa.concat_tables([rows, rows.slice(COUNT // 2, 1)])
+
+        for change, differs in ((lambda rows: rows, 0), (without(0, 40, 41, COUNT - 1), 3), (again, 1)):
+            shutil.rmtree(self.table, ignore_errors=True)
+            self.land(change)
+            whole = self.audit(split_bytes=1 << 20)
+            result, compared = self.taken(1)
+            self.assertEqual((result.differences, len(whole.differences)), (whole.differences, differs))
+            self.assertGreater(len(compared), 3)
+            self.assertEqual([end for _, end, _ in compared[:-1]], [begin for begin, _, _ in compared[1:]])
+            self.assertEqual((compared[0][0], compared[-1][1]), (0, result.end))
+
+    def test_what_is_held_is_bounded(self) -> None:
+        store = inflated(self.folder / "large", 12)
+        self.land(store=store)
+        with patch.object(bodies, "BATCH_BYTES", GROWN):
+            result, compared = self.taken(3 * GROWN, store=store)
+        self.assertEqual((result.identical, result.records), (True, 12))
+        self.assertLess(max(size for _, _, size in compared), 4 * GROWN)
+
+
+def inflated(store: Path, count: int) -> Path:
+    """A store of messages whose bodies are long when they are decompressed."""
+    body = zlib.compress(bytes(GROWN))
+    return lay_out([plain(body, sys_flag=0x1)] * count, 1 << 16).write(store)
 
 
 class WrongInputTests(TableCase):

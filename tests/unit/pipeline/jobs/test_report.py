@@ -1,12 +1,17 @@
 """What a report writes without Spark's help."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unittest import TestCase
+from unittest.mock import patch
 
 import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
-from hatwisted.pipeline.jobs.report.reporting import utc_text
+from hatwisted.pipeline.jobs.report import reporting
+from hatwisted.pipeline.jobs.report.reporting import report, utc_text
+from tests.support.golden import GOLDEN
 
 
 class TimeTests(TestCase):
@@ -18,3 +23,22 @@ class TimeTests(TestCase):
             (None, ""),
         ):
             self.assertEqual(utc_text(moment), text)
+
+
+class FolderTests(TestCase):
+    def test_what_others_have_in_the_folder_stays(self):
+        """A landing's `damagePath` may well be there."""
+        out = Path(self.enterContext(TemporaryDirectory()))
+        mine = out / "damages" / "broker-a-1-2.jsonl"
+        mine.parent.mkdir()
+        mine.touch()
+        stale = out / reporting.DAMAGES / mine.name
+        stale.parent.mkdir(exist_ok=True)
+        stale.touch()
+        with (
+            patch.object(reporting, "spark_session", side_effect=RuntimeError),
+            self.assertRaises(RuntimeError),
+        ):
+            report([str(GOLDEN / "master")], str(out))
+        self.assertTrue(mine.exists())
+        self.assertFalse(stale.exists())

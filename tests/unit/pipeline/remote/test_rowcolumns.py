@@ -51,6 +51,9 @@ class RowColumnsTest(TestCase):
         )
         self.refused("hashBy: there's no column custmer", schema(body=text), topic="T", hash_by=["custmer"])
         self.refused("properties must be a map", schema(body=text, properties=text), topic="T")
+        for fields in ([("name", text), ("value", pa.binary())], [("key", text), ("value", pa.int64())]):
+            headers = pa.list_(pa.struct(fields))
+            self.refused("headers must be an array of structs", schema(body=text, headers=headers), topic="T")
 
     def test_a_column_that_only_chooses_the_queue(self) -> None:
         found = row_columns(schema(body=pa.string(), customer=pa.int64()), topic="T", hash_by=["customer"])

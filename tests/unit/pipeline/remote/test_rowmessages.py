@@ -75,6 +75,15 @@ class RowMessagesTest(TestCase):
         self.assertEqual(message.body, b"text")
         self.assertEqual(properties_of(message), {"h": "v", "KEYS": "k 1"})
 
+    def test_headers_that_are_none_are_left_out_or_told(self) -> None:
+        (message,) = messages(
+            {"value": ["x"], "headers": [[None, {"key": "h", "value": None}, {"key": "i", "value": b"v"}]]},
+            {"headers": HEADERS},
+        )
+        self.assertEqual(properties_of(message), {"i": "v"})
+        with self.assertRaisesRegex(BadRow, "row 0 of partition 0: has a header without a key"):
+            messages({"value": ["x"], "headers": [[{"key": None, "value": b"v"}]]}, {"headers": HEADERS})
+
     def test_null_is_an_empty_body(self) -> None:
         self.assertEqual(messages({"body": [None]}, {"body": pa.string()})[0].body, b"")
 
