@@ -89,6 +89,11 @@ class TableFolder:
 
     def data_files(self) -> Iterator[str]:
         """The paths of what is in the partitions' folders, hidden or not."""
+        if is_remote(self.path):
+            # Google's store, by pyarrow, lists no folder that nobody has made as such; one listing is fewer, too.
+            found = (path.removeprefix("/") for path in self._below(""))
+            yield from (path for path in found if "/" in path and not is_aside(path))
+            return
         for top in self._list(""):
             if top.type is fs.FileType.Directory and not is_aside(top.base_name):
                 yield from self._below(top.base_name)
