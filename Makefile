@@ -78,10 +78,9 @@ run: $(call extras,pipeline $(JAVA))
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
 # JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so four of them keep two
-# cores busy; the unit layer never waits, and the soak's Sparks seldom do.
+# cores busy; the unit layer and the soak's Sparks seldom wait.
 test: JOBS ?= 4
-soak: JOBS ?= 3
-test-fast test-pythons coverage: JOBS ?= 2
+soak test-fast test-pythons coverage: JOBS ?= 3
 TESTED := $(call extras,test pipeline java)
 # Tests and benches start hundreds of processes: without files of bytecode each would compile its modules again.
 test test-fast test-pythons soak bench: export PYTHONDONTWRITEBYTECODE :=
