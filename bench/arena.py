@@ -76,6 +76,10 @@ class Arena:
     def say(self, text: str) -> None:
         print(f"[{time.strftime('%H:%M:%S')}] {self.prefix}{text}", flush=True)
 
+    def warm_memory(self) -> None:
+        """Touch some, right before a measured phase."""
+        touch(WARM_BYTES // 8 if self.quick else WARM_BYTES)
+
     def turns(self) -> Iterator[tuple[int, Kind]]:
         """(repetition, contender) in alternation."""
         for number in range(self.repeats):
@@ -120,6 +124,16 @@ class Arena:
     ) -> dict[str, Any]:
         """Run the load generator to its end; its result, with a progress line every few seconds."""
         process = self.start_load(port, options, warm=warm, seconds=seconds)
+        return self.finish_load(process, each=each, quiet=quiet)
+
+    def finish_load(
+        self,
+        process: subprocess.Popen[str],
+        *,
+        each: Callable[[dict[str, Any]], None] | None = None,
+        quiet: bool = False,
+    ) -> dict[str, Any]:
+        """As `load`, of a generator that was started."""
         assert process.stdout is not None
         result: dict[str, Any] | None = None
         for line in process.stdout:
@@ -215,18 +229,16 @@ class Duel:
         for number, kind in self.arena.turns():
             if kind not in self.groups:
                 continue
-            touch(WARM_BYTES // 8 if self.arena.quick else WARM_BYTES)
+            self.arena.warm_memory()
             with self.attempt(kind), self.alone(kind) as group:
                 seconds = self.arena.measure_seconds
-                before = [server.cpu_seconds() for server in servers(group)]
+                costs = Costs(*servers(group))
                 result = self.arena.load(
                     group.master_port, options, warm=(REWARM_SECONDS, 0), seconds=seconds, quiet=True
                 )
                 check_answers(result)
-                for name, server, then in zip(("master", "slave"), servers(group), before, strict=True):
-                    # The rates are those of each second, the ones before the measurement with them.
-                    each = (server.cpu_seconds() - then) / max(1, sum(result["rates"]))
-                    result[f"{name}_us"] = 1e6 * each
+                # The rates are those of each second, the ones before the measurement with them.
+                result["master_us"], result["slave_us"] = costs.each(sum(result["rates"]))
                 self.arena.say(f"{kind.value} {number + 1}: {described(result)}")
                 results[kind].append(result)
         return results
@@ -242,6 +254,17 @@ class Duel:
             f"{kind.value}: {cold:,.0f} msgs/s in its first {len(rates[:COLD_SECONDS])} s after start, "
             f"flat after {len(rates)} s"
         )
+
+
+class Costs:
+    """CPU time of servers from now on."""
+
+    def __init__(self, *measured: ServerProcess) -> None:
+        self._begun = [(server, server.cpu_seconds()) for server in measured]
+
+    def each(self, messages: float) -> list[float]:
+        """µs of each server for a message. messages: that they have had since."""
+        return [1e6 * (server.cpu_seconds() - then) / max(1, messages) for server, then in self._begun]
 
 
 def servers(group: BrokerGroup) -> list[ServerProcess]:

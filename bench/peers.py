@@ -17,20 +17,20 @@ from bench.arena import (
     JAVA_OPTIONS,
     REWARM_SECONDS,
     SINGLE,
-    WARM_BYTES,
     Arena,
+    Costs,
     LoadOptions,
     RowFailed,
     check_answers,
+    servers,
     settle,
 )
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
-from bench.warmth import touch
 from testbed import kafkapair
 from testbed.brokergroup import JAVA as KAFKA
-from testbed.brokergroup import OURS, BrokerGroup
+from testbed.brokergroup import OURS, BrokerGroup, Kind
 from testbed.kafkapair import KafkaPair
-from testbed.processes import ServerProcess, Setting
+from testbed.processes import Setting
 
 BODY = 1024
 BATCH_BYTES = 52_000
@@ -108,46 +108,31 @@ def _contest(arena: Arena, outcome: Outcome, group: BrokerGroup, kafka: KafkaPai
         rate = kafka.produce(int(rate * seconds), BODY, properties).rate
     records = int(rate * arena.measure_seconds)
     rates: Values = {OURS: [], KAFKA: []}
-    ours, theirs = _Costs(group.master, group.slave), _Costs(kafka.leader, kafka.follower)
+    first: Values = {OURS: [], KAFKA: []}
+    second: Values = {OURS: [], KAFKA: []}
     for number in range(arena.repeats):
         settle()
-        touch(WARM_BYTES // 8 if arena.quick else WARM_BYTES)
-        ours.begin()
+        arena.warm_memory()
+        costs = Costs(*servers(group))
         result = arena.load(
             group.master_port, way.ours, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds, quiet=True
         )
         check_answers(result)
         # The rates are those of each second, the ones before the measurement with them.
-        ours.end(sum(result["rates"]))
+        _note(first, second, OURS, costs.each(sum(result["rates"])))
         rates[OURS].append(float(result["rate"]))
-        touch(WARM_BYTES // 8 if arena.quick else WARM_BYTES)
-        theirs.begin()
+        arena.warm_memory()
+        costs = Costs(kafka.leader, kafka.follower)
         rates[KAFKA].append(kafka.produce(records, BODY, properties).rate)
-        theirs.end(records)
+        _note(first, second, KAFKA, costs.each(records))
         arena.say(f"{number + 1}: ours {rates[OURS][-1]:,.0f}, Kafka {rates[KAFKA][-1]:,.0f} msgs/s")
     label = f"send, {group.role} / acks={acks}, {way.label}"
     outcome.figures.append(ratio_figure(label, "msgs/s", rates, at_least=1.0, other="Kafka"))
-    costs: dict[str, Values] = {
-        "master / leader": {OURS: ours.first, KAFKA: theirs.first},
-        "slave / follower": {OURS: ours.second, KAFKA: theirs.second},
-    }
-    for who, each in costs.items():
+    for who, each in (("master / leader", first), ("slave / follower", second)):
         label = f"the same: CPU time of the {who} for a message"
         outcome.figures.append(absolute_figure(label, "µs", each, "–", digits=1))
 
 
-class _Costs:
-    """CPU time that a message has taken of both brokers of a pair, in µs, run by run."""
-
-    def __init__(self, first: ServerProcess, second: ServerProcess) -> None:
-        self.first: list[float] = []
-        self.second: list[float] = []
-        self._servers = (first, second)
-        self._before: list[float] = []
-
-    def begin(self) -> None:
-        self._before = [server.cpu_seconds() for server in self._servers]
-
-    def end(self, messages: int) -> None:
-        for costs, server, begun in zip((self.first, self.second), self._servers, self._before, strict=True):
-            costs.append(1e6 * (server.cpu_seconds() - begun) / max(1, messages))
+def _note(first: Values, second: Values, kind: Kind, costs: Sequence[float]) -> None:
+    for values, cost in zip((first, second), costs, strict=True):
+        values[kind].append(cost)

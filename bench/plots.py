@@ -32,6 +32,12 @@ def draw_all(rows: Rows, past: Sequence[history.Past], folder: Path, base: Path)
     matplotlib.rcParams.update({"svg.hashsalt": "hatwisted", "svg.fonttype": "none", "font.size": 9})
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
+
+    def save(canvas: Canvas, name: str, title: str) -> None:
+        path = folder / f"{name}.svg"
+        canvas.savefig(path, metadata={"Date": None})
+        drawn.append((title, str(path.relative_to(base))))
+
     for key, name, title, draw in PLOTS:
         series = rows.get(key, {}).get("series")
         if not series:
@@ -41,18 +47,14 @@ def draw_all(rows: Rows, past: Sequence[history.Past], folder: Path, base: Path)
         draw(axes, series)
         axes.set_title(title, loc="left")
         _finish(axes)
-        path = folder / f"{name}.svg"
-        canvas.savefig(path, metadata={"Date": None})
-        drawn.append((title, str(path.relative_to(base))))
+        save(canvas, name, title)
     if history.ratios(past):
         canvas = Canvas(figsize=SIZE, layout="constrained")
         both = canvas.subplots(1, 2)
         history.draw(past, both)
         for axes in both:
             _finish(axes)
-        path = folder / "history.svg"
-        canvas.savefig(path, metadata={"Date": None})
-        drawn.append(("Rows as they were at earlier versions", str(path.relative_to(base))))
+        save(canvas, "history", "Rows as they were at earlier versions")
     return drawn
 
 
