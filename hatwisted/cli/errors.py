@@ -23,3 +23,9 @@ class CannotRun(click.ClickException):
     def format_message(self) -> str:
         """See click.ClickException. What peers and files say is quoted in it."""
         return printable(super().format_message(), keep="\n")
+
+
+def of_system(error: OSError) -> CannotRun:
+    """What the system has refused, in one line: a full disk, or a folder that can't be read."""
+    told = " ".join(click.unstyle(error.strerror or str(error)).split())
+    return CannotRun(f"{error.filename or 'input/output'}: {told}")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from hatwisted import __version__
-from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.errors import of_system
 from hatwisted.cli.lazygroup import LazyGroup
 
 
@@ -26,7 +26,7 @@ class Main(LazyGroup):
         except BrokenPipeError:
             raise  # click's: it ends without a word
         except OSError as error:
-            raise CannotRun(f"{error.filename or 'input/output'}: {error.strerror or error}") from error
+            raise of_system(error) from error
 
 
 @click.group(

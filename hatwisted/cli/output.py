@@ -48,9 +48,13 @@ def said(as_json: bool, line: str, **value: object) -> None:
     click.echo(msgspec.json.encode(value) if as_json else line)
 
 
-def counted(number: int, what: str) -> str:
-    """1 message, 2,000 messages."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """1 message, 2,000 messages.
+
+    - number, what: how many, and of what
+    - many: its plural, unless that's made by an s
+    """
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 WIDEST: Final = 110

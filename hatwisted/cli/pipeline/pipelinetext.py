@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hatwisted.cli.output import counted
 from hatwisted.wire.quantities import size_text
 
 SHOWN: Final = 10
@@ -15,15 +16,15 @@ def land_lines(result: Any) -> Iterator[str]:
     """A LandResult."""
     yield (
         f"{result.rows:,} rows landed in {result.table}: {size_text(result.log_bytes)} of log as "
-        f"{size_text(result.bytes)} in {_plural(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
+        f"{size_text(result.bytes)} in {counted(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
     )
     if result.removed:
-        yield f"{_plural(result.removed, 'file')} of an earlier, interrupted run removed"
+        yield f"{counted(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:
-        yield f"{_plural(result.compacted, 'small file')} compacted"
+        yield f"{counted(result.compacted, 'small file')} compacted"
     if result.dead_letters:
         why = ", ".join(f"{count:,} {reason}" for reason, count in result.dead_letters.items())
-        count = _plural(sum(result.dead_letters.values()), "body", "bodies")
+        count = counted(sum(result.dead_letters.values()), "body", "bodies")
         yield f"{count} didn't fit the schema ({why}): hatwisted pipeline dead-letters {result.table}"
     for reason in result.put_off:
         yield f"compaction postponed: {reason}"
@@ -35,7 +36,7 @@ def land_lines(result: Any) -> Iterator[str]:
 def dead_letter_lines(result: Any) -> Iterator[str]:
     """A DeadLetterResult."""
     if result.landed:
-        yield f"{_plural(result.landed, 'dead letter')} landed in {result.table}"
+        yield f"{counted(result.landed, 'dead letter')} landed in {result.table}"
     if not result.left:
         yield f"{result.table} has no dead letters"
     for topic, reasons in result.left.items():
@@ -52,10 +53,10 @@ def latest_lines(result: Any) -> Iterator[str]:
     """A LatestResult."""
     yield (
         f"{result.rows:,} rows of {result.table}, version {result.version}, merged into {result.into}: "
-        f"{_plural(result.inserted, 'key')} inserted, {result.updated:,} updated"
+        f"{counted(result.inserted, 'key')} inserted, {result.updated:,} updated"
     )
     if result.without_key:
-        yield f"{_plural(result.without_key, 'row')} without a key left out"
+        yield f"{counted(result.without_key, 'row')} without a key left out"
 
 
 def audit_lines(result: Any) -> Iterator[str]:
@@ -74,8 +75,8 @@ def audit_lines(result: Any) -> Iterator[str]:
 def reindex_lines(result: Any) -> Iterator[str]:
     """A ReindexResult."""
     yield (
-        f"{result.records:,} records: {result.entries:,} entries in {_plural(result.queues, 'queue')}, "
-        f"{result.index_items:,} items in {_plural(result.index_files, 'index file')}, in {result.target}"
+        f"{result.records:,} records: {result.entries:,} entries in {counted(result.queues, 'queue')}, "
+        f"{result.index_items:,} items in {counted(result.index_files, 'index file')}, in {result.target}"
         f"{_rate(result.end - result.begin, result.seconds)}"
     )
     if result.refused:
@@ -87,7 +88,7 @@ def report_lines(result: Any) -> Iterator[str]:
     """A ReportResult."""
     total = result.summary.total
     yield (
-        f"{total.messages:,} messages, {size_text(total.bytes)}, of {_plural(result.summary.topic_count, 'topic')}"
+        f"{total.messages:,} messages, {size_text(total.bytes)}, of {counted(result.summary.topic_count, 'topic')}"
         f"{_rate(total.bytes, result.seconds).replace(',', ', read at', 1)}"
     )
     if total.latency.p50 is not None:
@@ -101,14 +102,14 @@ def report_lines(result: Any) -> Iterator[str]:
         # Many a folder says already what it is.
         yield f"{'' if 'slave' in slave.name.lower() else 'slave '}{slave.name}: {lag}"
     if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} left out"
+        yield f"{counted(result.damages, 'damaged range')} left out"
     yield result.page
 
 
 def export_lines(result: Any) -> Iterator[str]:
     """An ExportResult."""
     yield (
-        f"{result.messages:,} messages written to {result.out}: {_plural(len(result.files), 'file')} of "
+        f"{result.messages:,} messages written to {result.out}: {counted(len(result.files), 'file')} of "
         f"{result.format}{_rate(result.bytes, result.seconds)}"
     )
     yield from _damage_lines(result)
@@ -131,7 +132,7 @@ def import_lines(result: Any) -> Iterator[str]:
 def _damage_lines(result: Any) -> Iterator[str]:
     """Of what was landed or exported."""
     if result.damages:
-        yield f"{_plural(result.damages, 'damaged range')} of the log, listed under damagePath"
+        yield f"{counted(result.damages, 'damaged range')} of the log, listed under damagePath"
 
 
 def _listed(title: str, found: Any, unlisted: int = 0) -> Iterator[str]:
@@ -139,10 +140,6 @@ def _listed(title: str, found: Any, unlisted: int = 0) -> Iterator[str]:
         yield f"  {title}: {each}"
     if more := max(0, len(found) - SHOWN) + unlisted:
         yield f"  and {more:,} more"
-
-
-def _plural(count: int, noun: str, plural: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _rate(size: float, seconds: float) -> str:

@@ -35,7 +35,7 @@ from rich.progress import (
 )
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
-from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.errors import EXIT_OK, CannotRun, of_system
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.wire.printable import printable
 
@@ -122,8 +122,7 @@ def _one_line() -> Iterator[None]:
     except click.ClickException:
         raise
     except OSError as error:
-        told = " ".join(click.unstyle(error.strerror or str(error)).split())
-        raise CannotRun(f"{error.filename or 'input/output'}: {told}") from error
+        raise of_system(error) from error
     except Exception as error:
         message = _user_message(error)
         if message is None:
