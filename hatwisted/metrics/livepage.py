@@ -114,17 +114,17 @@ class Stream:
         """Has he missed a part that may stay as it is for long?"""
         request.registerProducer(self, True)
 
-    def send(self, changed: bytes, whole: bytes) -> None:
+    def send(self, changed: bytes, whole: Callable[[], bytes]) -> None:
         """Unless he hasn't taken what was sent before: the next look has newer figures.
 
         - changed: since the look before
-        - whole: all parts, for whom that isn't enough
+        - whole: gives all parts, for whom that isn't enough
         """
         if self._paused:
             self._lacks = True
             return
         lacked, self._lacks = self._lacks, False
-        self.request.write(whole if lacked else changed)
+        self.request.write(whole() if lacked else changed)
 
     def pauseProducing(self) -> None:
         """See IPushProducer."""
@@ -197,9 +197,8 @@ class Streams(Page):
         self._looks += 1
         changed = _events({name: text for name, text in parts.items() if self._sent.get(name) != text})
         self._sent |= parts
-        whole = _events(self._sent)
         for stream in tuple(self._streams):
-            stream.send(changed, whole)
+            stream.send(changed, lambda: _events(self._sent))
 
 
 def _events(parts: dict[str, str]) -> bytes:
