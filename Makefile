@@ -26,7 +26,7 @@ help:
 	@echo '                  and mvn are installed). JOBS=n files at once (4),'
 	@echo '                  PYTEST=options'
 	@echo 'make test-fast    its unit layer alone: no processes, no sockets, no Java, no'
-	@echo '                  Spark. JOBS=n (2)'
+	@echo '                  Spark. JOBS=n (3)'
 	@echo 'make test-pythons the unit layer under each Python from 3.11 to 3.14 that is'
 	@echo '                  here; PYTHONS="/path/to/python3.12 ..." for others'
 	@echo 'make coverage     the unit layer and its branch coverage, which has a floor'

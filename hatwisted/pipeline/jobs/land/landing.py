@@ -135,7 +135,7 @@ def _land_delta(
         removed, beside = remove_orphans(path, held), dead_letter_table(path)
         if is_table(beside):
             removed += remove_orphans(beside, held)
-        before, known = open_table(path).version(), _damages(source)
+        before, known = open_table(path).version(), listed_damages(source.options())
         if engine == "local":
             if isinstance(source, Cluster):
                 cluster = ClusterLanding(path, source, state, held, options, report, seconds)
@@ -155,7 +155,7 @@ def _land_delta(
         removed=len(removed),
         compacted=compaction.removed,
         put_off=compaction.put_off,
-        damages=_damages(source) - known,
+        damages=listed_damages(source.options()) - known,
         stopped=stopped,
     )
 
@@ -273,11 +273,6 @@ class _SparkRun:
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:
     return (sources,) if isinstance(sources, str) else tuple(sources)
-
-
-def _damages(source: LandingSource) -> int:
-    """Ranges that the source's table of damages has, if it has one."""
-    return listed_damages(source.options())
 
 
 def _silent(done: int, total: int) -> None:
