@@ -243,8 +243,10 @@ class ExtentTests(AuditCase):
         self.assertTrue(self.audit(span=Span(end=end)).identical)
 
     def test_a_gap_is_what_lies_between_all_stores(self) -> None:
-        def found(*held: tuple[int, int], span: Span = Span()) -> list[tuple[int, int]]:
-            return auditing.gaps([mock.Mock(min_offset=low, end=high) for low, high in held], span)
+        def found(*held: tuple[int, int], begin: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+            return auditing.gaps(
+                [mock.Mock(min_offset=low, end=high) for low, high in held], Span(begin, end)
+            )
 
         self.assertEqual(found((0, 10), (10, 20)), [])
         self.assertEqual(found((30, 40), (0, 10), (5, 20)), [(20, 30)])
@@ -252,8 +254,8 @@ class ExtentTests(AuditCase):
         self.assertEqual(found((0, 10), (20, 30), (40, 50)), [(10, 20), (30, 40)])
         # One that is empty has no place in the log.
         self.assertEqual(found((0, 0), (20, 30)), [])
-        self.assertEqual(found((0, 10), (20, 30), span=Span(12, 15)), [(12, 15)])
-        self.assertEqual(found((0, 10), (20, 30), span=Span(20, None)), [])
+        self.assertEqual(found((0, 10), (20, 30), begin=12, end=15), [(12, 15)])
+        self.assertEqual(found((0, 10), (20, 30), begin=20), [])
 
 
 class ResultTests(AuditCase):
