@@ -247,6 +247,13 @@ def commands(command: Command, context: Context, path: str = "") -> Iterator[tup
 
 
 class CommandTests(SynchronousTestCase):
+    def test_no_colour_is_for_dark_or_for_light_terminals_alone(self) -> None:
+        """Usual palettes have these with a contrast below 2 to white, or blue to black."""
+        poor = re.compile(r'"(?:bold )?(?:yellow|cyan|blue|white|black|bright_\w+)"')
+        shown = [*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "demo").rglob("*.py")]
+        found = {path.name: poor.findall(path.read_text()) for path in shown}
+        self.assertEqual({name: colours for name, colours in found.items() if colours}, {})
+
     def test_every_command_can_answer_a_program(self) -> None:
         found = dict(commands(main, Context(main)))
         self.assertGreater(len(found), 35)

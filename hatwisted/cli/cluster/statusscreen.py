@@ -29,8 +29,9 @@ MOST_EVENTS: Final = 8
 """The last ones, on the screen of --watch."""
 LINKED: Final = "transfer"
 """State of a link that needs no word."""
-GOOD, BAD, FAINT = "green", "bold red", "dim"
-STYLES: Final = {Mood.GOOD: GOOD, Mood.BUSY: "yellow", Mood.BAD: BAD}
+# Read on a light terminal as on a dark one: no yellow and no cyan, which many palettes make for dark ones alone.
+GOOD, BUSY, BAD, FAINT = "green", "bold", "bold red", "dim"
+STYLES: Final = {Mood.GOOD: GOOD, Mood.BUSY: BUSY, Mood.BAD: BAD}
 
 
 def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> RenderableType:
@@ -128,9 +129,7 @@ def _groups(look: Look) -> Iterable[RenderableType]:
     yield Text()
     yield Text.assemble(("consumer groups", "bold"), f"  {len(groups)}, {len(behind)} of them behind")
     if unasked:
-        yield Text(
-            f"  {counted(unasked, 'more group')} not looked at: hatwisted group lag asks all", "yellow"
-        )
+        yield Text(f"  {counted(unasked, 'more group')} not looked at: hatwisted group lag asks all", BUSY)
     for each in behind[:MOST_GROUPS]:
         style = BAD if each.behind >= GROUP_BEHIND else ""
         members = "" if each.members is None else f"  {counted(each.members, 'member')}"
