@@ -102,7 +102,8 @@ SOAKED := tests/unit tests/system/crash tests/system/attacks \
   tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py \
   tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
-  tests/system/pipeline/test_iceberg.py \
+  tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
+  tests/system/pipeline/test_scale.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0

@@ -17,6 +17,7 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
+from hatwisted.wire.registration import DataVersion
 
 SAVING = 15.0
 """Seconds in which a slave brings a change to its disk that nobody has confirmed for it: one that refused it is
@@ -78,7 +79,7 @@ class TablePromises:
         linked, healthy = group.linked(), self._healthy(slave)
         for key, (value, since) in self.told.items():
             if slave not in since:
-                if linked and self._shown(slave, key) == value:
+                if linked and self._has_heard(slave, key, value):
                     since[slave] = now
             elif not healthy and now - since[slave] < SAVING:
                 since[slave] = now  # linked or not: it can't have written it
@@ -151,6 +152,16 @@ class TablePromises:
             and machine.work_delay < HEALTHY_DELAY
             and not (disk.full or disk.no_descriptors or disk.strikes)
         )
+
+    def _has_heard(self, slave: str, key: Key, value: int | None) -> bool:
+        """Does it have the change? Of something deleted, that it never had, its table's version tells."""
+        if self._shown(slave, key) != value:
+            return False
+        return value is not None or self._version(slave, key) == self._version(self._group.master, key)
+
+    def _version(self, name: str, key: Key) -> DataVersion:
+        tables = self._tables(name)
+        return tables.topics.version if key.kind == "topic" else tables.groups.version
 
     def _shown(self, name: str, key: Key) -> int | None:
         tables = self._tables(name)

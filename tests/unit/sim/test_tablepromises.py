@@ -1,0 +1,46 @@
+"""Which machines owe a change of a table that an operator was told of."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.sim.group import Group
+from hatwisted.sim.promises import Promises
+from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.simoperator import Operator
+from hatwisted.sim.tablepromises import Key
+
+TOPIC = Key("topic", "T")
+LONG = 20.0
+"""Seconds until a slave has linked up, and has its master's tables."""
+
+
+class DeletionTests(SynchronousTestCase):
+    """A topic that is deleted at once: the slave has it neither before nor afterwards."""
+
+    def setUp(self) -> None:
+        self.group = Group(draw_setup(2, ()))
+        self.addCleanup(self.group.mute)
+        self.operator = Operator(self.group, Promises())
+        for name in ("names", "a", "b"):
+            self.operator.start(name)
+        self.wait()
+        self.assertTrue(self.group.linked())
+        topics = self.group.machines["a"].service.parts.tables.topics
+        topics.ensure(TOPIC.name, 4)
+        topics.delete(TOPIC.name)
+        self.operator.tables.changed(TOPIC, None, slaves=False)
+
+    def wait(self) -> None:
+        self.group.clock.run_until(self.group.clock.seconds() + LONG)
+
+    def owing(self) -> set[str]:
+        self.operator.tables.look()
+        return set(self.operator.tables.told[TOPIC].since)
+
+    def test_a_slave_that_has_not_heard_of_the_topic_has_not_heard_of_its_end(self) -> None:
+        self.assertEqual(self.owing(), {"a"})
+
+    def test_one_with_the_master_s_table_has(self) -> None:
+        self.wait()
+        self.assertEqual(self.owing(), {"a", "b"})
