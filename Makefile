@@ -97,13 +97,20 @@ test-pythons: $(call extras,pythons)
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
 # for a test. By loadscope each module has a Spark session of its own: side by side is quicker here.
 ROUNDS ?= 10
+SOAKED := tests/unit tests/system/crash tests/system/attacks \
+  tests/system/test_deliberate_bugs.py tests/system/test_runbooks.py tests/system/test_reference.py \
+  tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py \
+  tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py \
+  tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
+  tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
+  tests/system/pipeline/test_scale.py \
+  tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)
 	$(BIN)/python -m hatwisted.sim --first $(FIRST) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) --page docs/simulation.html
 	test $(ROUNDS) = 0 || HATWISTED_SOAK=$(ROUNDS) $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=loadscope $(PYTEST) \
-	  tests/unit tests/system/crash tests/system/attacks tests/system/test_deliberate_bugs.py tests/system/test_runbooks.py tests/system/test_reference.py tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py tests/system/pipeline/test_iceberg.py tests/pipeline/spark/test_commitlogstream.py \
-	  tests/pipeline/spark/test_rocketmq_kill.py
+	  $(SOAKED)
 
 # Where atheris has no wheel (it has them for Linux), the unit layer's replay of the corpora is all there is.
 fuzz: $(TESTED) $(call extras,fuzz)

@@ -18,7 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench.arena import BATCH, MESSAGE_BYTES, SINGLE, Arena, LoadOptions, check_answers, servers, settle
+from bench.arena import (
+    BATCH,
+    MESSAGE_BYTES,
+    SINGLE,
+    Arena,
+    Costs,
+    LoadOptions,
+    check_answers,
+    servers,
+    settle,
+)
 from bench.figures import spread
 from bench.sending import PING, WIDE
 from bench.warmth import touch
@@ -140,19 +150,18 @@ def _turn(
     for server in others:
         server.suspend()
     try:
-        before = [server.cpu_seconds() for server in servers(each.group)]
+        weighed = Costs(*servers(each.group))
         requests = messages // int(load.get("batch", 1))
         result = arena.load(
             each.group.master_port, {**load, "requests": requests}, seconds=SECONDS, quiet=True
         )
         check_answers(result)
         each.group.wait_caught_up()
-        after = [server.cpu_seconds() for server in servers(each.group)]
+        master, slave = weighed.each(messages)
     finally:
         for server in others:
             server.resume()
     if counts:
-        master, slave = (1e6 * (now - then) / messages for then, now in zip(before, after, strict=True))
         each.rates.append(float(result["rate"]))
         each.p50.append(float(result["p50_ms"]))
         each.p99.append(float(result["p99_ms"]))

@@ -17,6 +17,7 @@ from bench.arena import (
     REWARM_SECONDS,
     SINGLE,
     Arena,
+    Costs,
     LoadOptions,
     RowFailed,
     attempt,
@@ -175,7 +176,7 @@ def _measure(
         arena.load(group.master_port, options, warm=arena.warm_seconds(kind), quiet=True)
     for number in range(arena.repeats):
         for name, (group, options) in ways.items():
-            begun = group.master.cpu_seconds()
+            weighed = Costs(group.master)
             result = arena.load(
                 group.master_port,
                 options,
@@ -184,7 +185,7 @@ def _measure(
                 quiet=True,
             )
             check_answers(result)
-            cost = (group.master.cpu_seconds() - begun) / sum(result["rates"]) * 1e6
+            (cost,) = weighed.each(sum(result["rates"]))
             arena.say(f"{kind.value}, {name} {number + 1}: {described(result)}, {cost:.1f} µs a message")
             rates[name].setdefault(kind, []).append(float(result["rate"]))
             costs[name].setdefault(kind, []).append(cost)

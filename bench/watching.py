@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.arena import REWARM_SECONDS, SINGLE, Arena, attempt, check_answers, described
+from bench.arena import REWARM_SECONDS, SINGLE, Arena, Costs, attempt, check_answers, described
 from bench.figures import Outcome, Values
 from bench.protecting import tell
 from testbed.brokergroup import OURS, BrokerGroup
@@ -45,12 +45,12 @@ def metrics_cost(arena: Arena) -> Outcome:
 def _measure(
     arena: Arena, group: BrokerGroup, way: str, rates: dict[str, Values], costs: dict[str, Values]
 ) -> None:
-    begun = group.master.cpu_seconds()
+    weighed = Costs(group.master)
     result = arena.load(
         group.master_port, SINGLE, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds, quiet=True
     )
     check_answers(result)
-    cost = (group.master.cpu_seconds() - begun) / sum(result["rates"]) * 1e6
+    (cost,) = weighed.each(sum(result["rates"]))
     arena.say(f"{way}: {described(result)}, {cost:.1f} µs a message")
     rates[way][OURS].append(float(result["rate"]))
     costs[way][OURS].append(cost)

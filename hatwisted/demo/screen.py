@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hatwisted.demo.monitor import UNKNOWN, Figures
+from hatwisted.health.hanging import hanging
 
 
 class Screen:
@@ -90,12 +91,7 @@ class Screen:
         if not self.console.is_terminal:
             self.console.print(Text.assemble((mark, colour), text), soft_wrap=True)
             return
-        # Folded between words, below its beginning; a path longer than a line is folded where it has to be.
-        line = Table.grid()
-        line.add_column(no_wrap=True)
-        line.add_column(overflow="fold")
-        line.add_row(Text(mark, colour), Text(text))
-        self.console.print(line)
+        self.console.print(hanging((mark, colour), Text(text)))
 
 
 def messages(count: int) -> str:

@@ -21,6 +21,7 @@ import random
 import stat
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,9 @@ SECTOR = 512
 ENTRY = struct.Struct("<BBxxIQ")  # kind, file, bytes, offset
 WRITTEN, FLUSHED = 0, 1
 
+SLOW_SECONDS = 1.0
+"""Of a flush."""
+
 
 class Entry(NamedTuple):
     """One of a journal. kind: WRITTEN or FLUSHED; file: number of the image; data: what was written at offset."""
@@ -70,6 +74,7 @@ class Recorder:
         self._images = [os.open(image, os.O_RDWR) for image in images]
         self._sizes = [os.fstat(image).st_size for image in self._images]
         self._broken = [mark_of_broken(image) for image in images]
+        self._slow = [mark_of_slow(image) for image in images]
         self._verbs: dict[int, Callable[[int, bytes], bytes]] = {
             INIT: self._init,
             LOOKUP: self._lookup,
@@ -140,6 +145,8 @@ class Recorder:
 
     def _fsync(self, node: int, body: bytes) -> bytes:
         self._check_sound(node)
+        if self._slow[node - FIRST].exists():
+            time.sleep(SLOW_SECONDS)
         self._note(FLUSHED, node, 0, b"")
         return b""
 
@@ -156,6 +163,11 @@ class Recorder:
 def mark_of_broken(image: Path) -> Path:
     """A file beside an image: while it exists, the disk takes nothing more."""
     return image.with_name(image.name + ".broken")
+
+
+def mark_of_slow(image: Path) -> Path:
+    """A file beside an image: while it exists, a flush of the disk takes SLOW_SECONDS."""
+    return image.with_name(image.name + ".slow")
 
 
 def mount_fuse(device: int, folder: Path) -> None:

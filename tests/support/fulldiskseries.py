@@ -64,7 +64,7 @@ class FullDiskSeries(CrashSeries):
         """
         ballasts = [self.disks[name] / "ballast" for name in names]
         for ballast in ballasts:
-            _fill(ballast)
+            fill_disk(ballast)
         time.sleep(self.random.uniform(*FULL_SECONDS))
         if kill:
             self.kill(*names)
@@ -78,7 +78,8 @@ class FullDiskSeries(CrashSeries):
             return client.send("Probe", b"probe").code == 0
 
 
-def _fill(path: Path) -> None:
+def fill_disk(path: Path) -> None:
+    """Write a file until there is no room."""
     with open(path, "wb", buffering=0) as file:
         try:
             while True:

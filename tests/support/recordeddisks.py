@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from testbed.processes import REPOSITORY, dies_with_us
-from tests.support.blockrecorder import BlockJournal, mark_of_broken
+from tests.support.blockrecorder import BlockJournal, mark_of_broken, mark_of_slow
 
 DISK_BYTES = 64 << 20
 MAKE_EXT4 = ("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0")
@@ -88,7 +88,8 @@ class RecordedDisks:
         with ExitStack() as stack:
             for image, before in zip(self._images, self._before, strict=True):
                 run("cp", "--sparse=always", image, before)
-                mark_of_broken(image).unlink(missing_ok=True)
+                for mark in (mark_of_broken(image), mark_of_slow(image)):
+                    mark.unlink(missing_ok=True)
             self._journal.unlink(missing_ok=True)
             self._start_recorder(stack)
             for image, path in zip(self._images, self.paths, strict=True):
@@ -120,6 +121,16 @@ class RecordedDisks:
     def break_one(self, number: int) -> None:
         """From now on, until the next recording, writes and flushes of this disk end in EIO."""
         mark_of_broken(self._images[number]).touch()
+
+    @contextlib.contextmanager
+    def slow(self, number: int) -> Iterator[None]:
+        """Within it each flush of this disk takes a while."""
+        mark = mark_of_slow(self._images[number])
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink()
 
     def position(self) -> int:
         """This moment, in the journal."""

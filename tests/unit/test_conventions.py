@@ -211,6 +211,14 @@ class SuiteTests(SynchronousTestCase):
         self.assertEqual(alone, {})
 
 
+def is_log(node: ast.expr) -> bool:
+    """log, self.log, or either with an underscore."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name in ("log", "_log")
+    return False
+
+
 class LogTests(SynchronousTestCase):
     def test_no_event_has_a_field_that_twisteds_older_observers_take_for_their_own(self) -> None:
         taken = {"time", "system", "message", "format", "isError"}
@@ -218,7 +226,7 @@ class LogTests(SynchronousTestCase):
             (path, node)
             for path, tree in modules()
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and re.match(r"(self\.)?_?log\.\w+$", ast.unparse(node.func))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_log(node.func.value)
         ]
         self.assertGreater(len(calls), 100)
         self.assertEqual(
@@ -239,6 +247,13 @@ def commands(command: Command, context: Context, path: str = "") -> Iterator[tup
 
 
 class CommandTests(SynchronousTestCase):
+    def test_no_colour_is_for_dark_or_for_light_terminals_alone(self) -> None:
+        """Usual palettes have these with a contrast below 2 to white, or blue to black."""
+        poor = re.compile(r'"(?:bold )?(?:yellow|cyan|blue|white|black|bright_\w+)"')
+        shown = [*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "demo").rglob("*.py")]
+        found = {path.name: poor.findall(path.read_text()) for path in shown}
+        self.assertEqual({name: colours for name, colours in found.items() if colours}, {})
+
     def test_every_command_can_answer_a_program(self) -> None:
         found = dict(commands(main, Context(main)))
         self.assertGreater(len(found), 35)

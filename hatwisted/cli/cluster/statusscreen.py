@@ -13,11 +13,11 @@ from typing import Final
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from hatwisted.health.events import Event
 from hatwisted.health.figures import BrokerFigures, Look, View
+from hatwisted.health.hanging import hanging
 from hatwisted.health.judgement import GROUP_BEHIND, Finding, Weight
 from hatwisted.health.words import Mood, counted, make_of, span_text, state_of
 from hatwisted.wire.printable import printable
@@ -29,8 +29,9 @@ MOST_EVENTS: Final = 8
 """The last ones, on the screen of --watch."""
 LINKED: Final = "transfer"
 """State of a link that needs no word."""
-GOOD, BAD, FAINT = "green", "bold red", "dim"
-STYLES: Final = {Mood.GOOD: GOOD, Mood.BUSY: "yellow", Mood.BAD: BAD}
+# Read on a light terminal as on a dark one: no yellow and no cyan, which many palettes make for dark ones alone.
+GOOD, BUSY, BAD, FAINT = "green", "bold", "bold red", "dim"
+STYLES: Final = {Mood.GOOD: GOOD, Mood.BUSY: BUSY, Mood.BAD: BAD}
 
 
 def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> RenderableType:
@@ -43,15 +44,6 @@ def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> 
     parts = [*_head(view, found), *_brokers(view, found), *_groups(view.now), *_advice(found)]
     parts += _events(happened)
     return Group(*parts)
-
-
-def _hanging(first: str | tuple[str, str], rest: Text) -> Table:
-    """One line, whose folded rest begins below `rest`, not below `first`."""
-    line = Table.grid()
-    line.add_column(no_wrap=True)
-    line.add_column(overflow="fold")
-    line.add_row(Text.assemble(first), rest)
-    return line
 
 
 class _Packed:
@@ -93,7 +85,7 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
             seen = broker.group
             yield Text()
             yield Text(printable(seen), "bold")
-        yield _hanging(f"  {broker.id:>3} ", _who(view, broker))
+        yield hanging(f"  {broker.id:>3} ", _who(view, broker))
         if broker.error is None:
             yield Padding(_Packed(_figures(view, broker), FAINT), (0, 0, 0, 6))
 
@@ -137,13 +129,11 @@ def _groups(look: Look) -> Iterable[RenderableType]:
     yield Text()
     yield Text.assemble(("consumer groups", "bold"), f"  {len(groups)}, {len(behind)} of them behind")
     if unasked:
-        yield Text(
-            f"  {counted(unasked, 'more group')} not looked at: hatwisted group lag asks all", "yellow"
-        )
+        yield Text(f"  {counted(unasked, 'more group')} not looked at: hatwisted group lag asks all", BUSY)
     for each in behind[:MOST_GROUPS]:
         style = BAD if each.behind >= GROUP_BEHIND else ""
         members = "" if each.members is None else f"  {counted(each.members, 'member')}"
-        yield _hanging((f"  {each.behind:>12,}  ", style), Text(f"{printable(each.name)}{members}", style))
+        yield hanging((f"  {each.behind:>12,}  ", style), Text(f"{printable(each.name)}{members}", style))
     if len(behind) > MOST_GROUPS:
         yield Text(f"  and {len(behind) - MOST_GROUPS} more: --json has all", FAINT)
 
@@ -153,7 +143,7 @@ def _advice(found: list[Finding]) -> Iterable[RenderableType]:
         mark, style = ("!", BAD) if each.weight is Weight.PROBLEM else ("-", "")
         yield Text()
         said = Text.assemble((f"{printable(each.where)}: ", style), printable(each.what))
-        yield _hanging((f"{mark} ", style), said)
+        yield hanging((f"{mark} ", style), said)
         yield Padding(Text(printable(each.advice)), (0, 0, 0, 2))
 
 
@@ -163,4 +153,4 @@ def _events(happened: Sequence[Event]) -> Iterable[RenderableType]:
         yield Text("since you watch", "bold")
     for each in happened[-MOST_EVENTS:]:
         when = datetime.fromtimestamp(each.at, UTC).strftime("%H:%M:%S")
-        yield _hanging((f"  {when}  ", FAINT), Text(printable(f"{each.where}: {each.what}")))
+        yield hanging((f"  {when}  ", FAINT), Text(printable(f"{each.where}: {each.what}")))

@@ -46,7 +46,7 @@ from hatwisted.tls.certificates import CertificateError, PemFiles, read_material
 from hatwisted.wire.printable import printable
 from hatwisted.wire.registration import ClusterInfo
 
-MARKS: Final = {None: ("ok", "green"), Weight.NOTE: ("-", "yellow"), Weight.PROBLEM: ("!", "red")}
+MARKS: Final = {None: ("ok", "green"), Weight.NOTE: ("-", None), Weight.PROBLEM: ("!", "red")}
 INDENT: Final = 18
 LONGEST_PEM: Final = 1 << 20
 
@@ -72,7 +72,7 @@ def doctor(conf: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
         for each in checks:
             mark, colour = MARKS[each.weight]
             line = folded(printable(each.what), INDENT, f"{mark:<3}{each.name:<14} ")
-            click.secho(line[:3], fg=colour, nl=False)
+            click.secho(line[:3], fg=colour, bold=True, nl=False)
             click.echo(line[3:])
             if each.advice:
                 click.echo(folded(printable(each.advice), INDENT, " " * INDENT))

@@ -26,7 +26,8 @@ from hatwisted.cli.output import folded
 from hatwisted.cli.storeholder import store_holder
 from hatwisted.wire.printable import printable
 
-COLOURS: Final = {"names": "cyan", "master": "green", "slave": "yellow"}
+COLOURS: Final = {"names": None, "master": "green", "slave": "magenta"}
+"""Those that are read on a light terminal as on a dark one."""
 NAMES_PORTS: Final = (9876, 9976)
 """Where the name server's port is looked for."""
 LOG_LINE: Final = re.compile(r"[-\d]{10}T([:\d]{8})[-+]\d{4} \[(?:[^]#]*#(\w+)|[^]]*)\] (.*)")

@@ -1,4 +1,4 @@
-"""`--credentials` of the commands that reach a cluster from Spark's processes as well as from this one."""
+"""The account by which commands reach a cluster from Spark's processes and from this one: `--credentials`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hatwisted.clientcore.credentialfile import (
     SECRET_KEY_VARIABLE,
     TOKEN_VARIABLE,
     USERS_FILE,
+    find_credentials,
     read_credentials,
 )
 from hatwisted.clientcore.errors import BadSetting
@@ -42,3 +43,20 @@ credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.o
     help="Account to sign with at a cluster, like RocketMQ's tools.yml; "
     f"HATWISTED_CREDENTIALS, ~/{USERS_FILE} if not given.",
 )
+
+
+def settings_of(namesrv: str, given: dict[str, str]) -> Any:
+    """Where the cluster is. Only with options does this need the extra "pipeline".
+
+    - namesrv: addresses of its name servers
+    - given: options of the connection
+    """
+    from hatwisted.blocking.settings import ClusterSettings
+    from hatwisted.clientcore.address import split_addresses
+
+    if not given:
+        account = find_credentials(os.environ, Path.home())
+        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
+    from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
+
+    return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +12,7 @@ from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.account import credentials_option, settings_of
 from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
@@ -26,7 +24,6 @@ from hatwisted.cli.pipeline.sparkrun import (
     print_result,
     session,
 )
-from hatwisted.clientcore.credentialfile import find_credentials
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
@@ -295,7 +292,8 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     help="Format of the files in a folder.",
 )
 @click.option("--columns", help="Columns to export, separated by commas.")
-@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files, once the new ones are whole.")
+@click.option("--allow-empty", is_flag=True, help="Accept a --topic that the STOREs don't have.")
 @selection_options
 @master_option
 @json_option
@@ -324,6 +322,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
                 selection=sourceoptions.selection(options),
                 own_topics=options["topics"],
                 overwrite=options["overwrite"],
+                allow_empty=options["allow_empty"],
             ),
             spark=session(options["master"], options["conf"]),
             progress=bar,
@@ -377,7 +376,7 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
     with JobBar("import", "") as bar:
         result = import_messages(
             files,
-            _settings(namesrv, options["source"]),
+            settings_of(namesrv, options["source"]),
             sending=Sending(options["topic"], options["queues"], options["keep_born"]),
             form=options["form"],
             skip=options["skip"],
@@ -385,16 +384,3 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
         )
     print_result(result, as_json, text.import_lines)
     return result.exit_code
-
-
-def _settings(namesrv: str, given: dict[str, str]) -> Any:
-    """Where the cluster is. Only with options does this need the extra "pipeline"."""
-    from hatwisted.blocking.settings import ClusterSettings
-    from hatwisted.clientcore.address import split_addresses
-
-    if not given:
-        account = find_credentials(os.environ, Path.home())
-        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
-    from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
-
-    return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

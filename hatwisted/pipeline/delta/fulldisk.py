@@ -29,9 +29,14 @@ def telling_full(table: str) -> Iterator[None]:
     except (OSError, DeltaError, WrongTable) as error:
         if not _is_full(error):
             raise
-        raise NoRoom(
-            f"{table}: there's no room left on its disk: make room and start again; what has landed is whole"
-        ) from error
+        raise no_room(table) from error
+
+
+def no_room(table: str) -> NoRoom:
+    """The error. table: its path or name."""
+    return NoRoom(
+        f"{table}: there's no room left on its disk: make room and start again; what has landed is whole"
+    )
 
 
 def _is_full(error: Exception) -> bool:

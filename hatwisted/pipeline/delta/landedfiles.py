@@ -19,6 +19,7 @@ from hatwisted.pipeline.delta.deadletters import (
     settle,
 )
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
+from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
@@ -224,10 +225,16 @@ class LandedFiles:
             self._files.write(batch)
 
     def close(self) -> WrittenFiles:
-        """Finish every file. Raises NoRoom."""
-        with telling_full(self._shape.path):
-            dead = self._dead.close() if self._dead is not None else []
-            return WrittenFiles(self._files.close(), dead, self._counts)
+        """Finish every file. Raises NoRoom, and Fenced if one is gone."""
+        try:
+            with telling_full(self._shape.path):
+                dead = self._dead.close() if self._dead is not None else []
+                return WrittenFiles(self._files.close(), dead, self._counts)
+        except FileNotFoundError as error:
+            raise Fenced(
+                f"{self._shape.path}: {error.filename} is gone before it was finished: a later run of the same"
+                " logs took over, and removed what this one can't commit any more; stop one of the two landings"
+            ) from error
 
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""

@@ -111,7 +111,10 @@ class TableFolder:
         found = files.get_file_info(inner)
         if found.type is fs.FileType.File:
             return True
-        return any(not is_aside(item.base_name) for item in self._list(""))
+        if any(not is_aside(item.base_name) for item in self._list("")):
+            return True
+        # What Google's store doesn't list (see data_files) can have files.
+        return is_remote(self.path) and any(not is_aside(path.lstrip("/")) for path in self._below(""))
 
     def _below(self, path: str) -> Iterator[str]:
         files, inner = self._place(path)

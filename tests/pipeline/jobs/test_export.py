@@ -154,6 +154,25 @@ def test_what_is_there_stays_unless_asked_to(spark, tmp_path):
     assert pq.read_table(out).schema.field("store_timestamp").type == pa.timestamp("us", "UTC")
 
 
+@pytest.mark.parametrize("name", ["m.ndjson", "folder"])
+def test_a_topic_that_is_not_there_is_an_error_that_names_those_that_are(spark, name, tmp_path):
+    out, early = tmp_path / name, datetime(2000, 1, 1, tzinfo=UTC)
+    export([MASTER], str(out), ExportOptions(selection=Selection(("TopicA",))), spark=spark)
+    before = rows_of(out)
+    for topics in (("TopicAA",), ("TopicA", "TopicAA")):
+        options = ExportOptions(selection=Selection(topics), overwrite=True)
+        with pytest.raises(PipelineError) as refused:
+            export([MASTER], str(out), options, spark=spark)
+        assert f"{MASTER}: no message has the topic TopicAA; topics are TopicA, " in str(refused.value)
+        assert [row.content for row in rows_of(out)] == [row.content for row in before]
+    # A topic without messages in that time is no mistake, nor is one that may be absent.
+    for selection, allowed in ((Selection(("TopicA",), until=early), False), (Selection(("TopicAA",)), True)):
+        options = ExportOptions(selection=selection, overwrite=True, allow_empty=allowed)
+        assert export([MASTER], str(out), options, spark=spark).messages == 0
+        assert rows_of(out) == []
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_a_damaged_log_leaves_nothing(spark, tmp_path):
     store = tmp_path / "store" / "commitlog"
     store.mkdir(parents=True)

@@ -109,6 +109,9 @@ class CommandsCase(TestCase):
 
 
 class TestCommands(CommandsCase):
+    # A slave takes progress once its link has brought something more, if only a word.
+    settings = MappingProxyType({"haSendHeartbeatInterval": 100})
+
     @asynchronous
     async def test_lines_in_and_lines_out(self):
         given = b"".join(b"line %d\n" % number for number in range(300)) + b"no end"

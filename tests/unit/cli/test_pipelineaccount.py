@@ -10,8 +10,7 @@ import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.pipeline.account import credentials_option
-from hatwisted.cli.pipeline.commands import _settings
+from hatwisted.cli.pipeline.account import credentials_option, settings_of
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
 
@@ -62,4 +61,4 @@ class PipelineAccountTests(SynchronousTestCase):
     def test_an_import_without_options_signs_too(self) -> None:
         with patch.dict(os.environ, {"HATWISTED_CREDENTIALS": str(self.home / "named.yml")}):
             os.environ.pop("HATWISTED_ACCESS_KEY", None)
-            self.assertEqual(_settings("127.0.0.1:9", {}).credentials, Credentials("named-one", SECRET))
+            self.assertEqual(settings_of("127.0.0.1:9", {}).credentials, Credentials("named-one", SECRET))

@@ -58,6 +58,15 @@ def rows_on_page(text: str) -> dict[str, Row]:
     }
 
 
+class FiredTests(SynchronousTestCase):
+    def test_every_alert_is_fired_by_something_that_fails(self) -> None:
+        groups = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"]
+        alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+        self.assertGreater(len(alerts), 10)
+        tests = "".join(path.read_text() for path in (ROOT / "tests/system/metrics").glob("test_*.py"))
+        self.assertEqual(alerts - set(re.findall(r'"(Hatwisted\w+)"', tests)), set())
+
+
 class ShippedTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.shown = self.of_a_pair()

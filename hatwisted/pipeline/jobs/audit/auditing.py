@@ -8,7 +8,8 @@ with.
 
 Stores needn't begin or end together. What only some retain isn't a difference, only reported; a copy that ends
 earlier lags or has lost something, and an audit can't tell which: it counts, unless `allow_lag`. A table has no
-retention: rows that it lacks count from the log's begin on, or from where the audit is told to begin.
+retention: rows that it lacks count from the log's begin on, or from where the audit is told to begin. Where one
+store ends before the next one begins, nothing can be compared: that's no agreement, and counts as damage.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from hatwisted.pipeline.errors import PipelineError
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES: Final = 128 << 20
 """Bytes of log per task: some 100 ms of work, compared with some 10 ms of overhead."""
+
+EVERY_STORE: Final = "every store"
+NOWHERE: Final = "none of the stores has this range: one ends before the next one begins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def audit(
     work = [PartWork(part, copies, options.check_crc) for part in parts]
     total = sum(each.part.end - each.part.begin for each in work)
     findings = as_tasks(spark).run(work, PartWork.run, progress, total)
-    return _Summary((*copies.stores, *copies.tables), options.allow_lag).result(findings, seconds() - started)
+    summary = _Summary((*copies.stores, *copies.tables), options.allow_lag, gaps(copies.stores, options.span))
+    return summary.result(findings, seconds() - started)
 
 
 def _open(stores: Sequence[str], tables: Sequence[str], table_broker: str | None) -> Copies:
@@ -150,6 +155,22 @@ def plan_parts(copies: Copies, span: Span, split_bytes: int) -> list[Part]:
     return parts
 
 
+def gaps(stores: Sequence[StoreCopy], span: Span) -> list[tuple[int, int]]:
+    """The ranges between two stores' records that no store has.
+
+    - stores: of one log
+    - span: physical offsets that are compared
+    """
+    held = sorted((store.min_offset, store.end) for store in stores if store.min_offset < store.end)
+    low, high = span.begin or 0, held[-1][1] if held and span.end is None else span.end or 0
+    found = []
+    for reached, (begin, _) in zip(accumulate((end for _, end in held), max), held[1:], strict=False):
+        first, last = max(reached, low), min(begin, high)
+        if first < last:
+            found.append((first, last))
+    return found
+
+
 def _joined(findings: Iterable[PartFindings]) -> PartFindings:
     """All findings as those of one part."""
     parts = [part for part in findings if part.begin < part.end]
@@ -162,16 +183,19 @@ def _joined(findings: Iterable[PartFindings]) -> PartFindings:
 class _Summary:
     """Turns what the tasks found into a result."""
 
-    def __init__(self, copies: Sequence[StoreCopy | TableCopy], allow_lag: bool) -> None:
+    def __init__(
+        self, copies: Sequence[StoreCopy | TableCopy], allow_lag: bool, missing: Iterable[tuple[int, int]]
+    ) -> None:
         self._copies = copies
         self._allow_lag = allow_lag
+        self._missing = [DamagedRange(EVERY_STORE, *each, NOWHERE, False) for each in missing]
 
     def result(self, findings: Iterable[PartFindings], seconds: float) -> AuditResult:
         """The whole of it; findings in order of their parts."""
         whole = _joined(findings)
         found = [self._named(difference) for difference in whole.differences]
         counted = [each for each in found if each.kind.counts and not (each.lag and self._allow_lag)]
-        damaged = [self._damaged(bad, whole.differences) for bad in whole.bad]
+        damaged = [*self._missing, *(self._damaged(bad, whole.differences) for bad in whole.bad)]
         damaged += [flaw for copy in self._copies if isinstance(copy, TableCopy) for flaw in _flaws(copy)]
         breaks = sorted(queue_breaks(whole.queues.by_queue), key=lambda each: not each.counts)
         # Of those that the tasks didn't list nothing is known but their number.

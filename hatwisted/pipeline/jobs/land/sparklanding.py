@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from hatwisted.pipeline.delta.commits import Claim, landed_since
 from hatwisted.pipeline.delta.compaction import Compaction
+from hatwisted.pipeline.delta.fulldisk import no_room
 from hatwisted.pipeline.delta.landedfiles import compact_landed
 from hatwisted.pipeline.delta.landedrows import landed_names
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
@@ -37,6 +38,8 @@ from hatwisted.pipeline.spark.rocketmqoptions import NAME as ROCKETMQ
 
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a running query."""
+NO_SPACE: Final = "No space left on device"
+"""What Java says of a full disk."""
 STOP_WITHIN: Final = 60.0
 """Seconds a trigger may still take when the landing is asked to stop; beyond that its work is repeated."""
 
@@ -68,6 +71,9 @@ class SparkLanding:
                 self._watch(query, stop)
         except StreamingQueryException as error:
             reason = reason_of(error)
+            # The checkpoint is where the table is, by default, and what fails then is Java's.
+            if NO_SPACE in str(error) or reason == str(no_room(self.path)):
+                raise no_room(self.path) from error
             if reason is None:
                 raise
             raise PipelineError(reason) from error

@@ -1,8 +1,8 @@
 """Export: messages of a log, in store folders or on a cluster, as NDJSON, CSV or Parquet.
 
-A folder is written by Spark as any table is: files by partition, in the log's order when read by name, visible
-only when all are whole. A name that ends in .ndjson, .csv or .parquet gives one file, written under another
-name and renamed. `import` reads both back: a body that isn't text is written as base64 (messagefiles.py says
+A folder is written by Spark as any table is: files by partition, in the log's order when read by name. A name that
+ends in .ndjson, .csv or .parquet gives one file. Both are moved into place when they are whole (exportplace.py).
+`import` reads both back: a body that isn't text is written as base64 (messagefiles.py says
 how), properties as they are.
 
 The brokers' own topics (delayed and half messages) are left out unless they are named: their messages are in
@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -30,7 +28,14 @@ from pyspark.sql import functions as F
 from hatwisted.pipeline.decode.arrowschema import check_columns
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.jobs.messages.exportplace import check_free, is_single, place_of
+from hatwisted.pipeline.jobs.messages.exportplace import (
+    check_free,
+    data_files,
+    is_movable,
+    is_single,
+    move_in,
+    place_of,
+)
 from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
 from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
@@ -47,6 +52,10 @@ COLUMNS: Final = (
 )  # fmt: skip
 """What is exported if no columns are named: those that mean something outside the log."""
 
+LISTED: Final = 12
+"""Topics that an error names."""
+TOPIC: Final = "topic_"
+"""Names of observations, followed by a topic's number."""
 BROKERS_OWN_TOPICS: Final = (layout.SCHEDULE_TOPIC, layout.HALF_TOPIC, layout.OP_HALF_TOPIC)
 
 SPARK_FORMATS: Final[Mapping[str, str]] = {"ndjson": "json", "csv": "csv", "parquet": "parquet"}
@@ -84,17 +93,19 @@ class ExportResult:
 
 @dataclass(frozen=True)
 class Source:
-    """What is read: format and options of a Spark source; total: bytes of log, 0 if that isn't known."""
+    """What is read: format and options of a Spark source; total: bytes of log, 0 if that isn't known; name: for
+    errors."""
 
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
     total: int = 0
+    name: str = "the source"
 
     @classmethod
     def stores(cls, paths: Sequence[str], more: Mapping[str, str] = MappingProxyType({})) -> Source:
         """Store folders; more: options of the source `commitlog`."""
         total = sum(store.end() - store.min_offset for store in map(LogStore.open, paths))
-        return cls("commitlog", {**more, "paths": json.dumps(list(paths))}, total)
+        return cls("commitlog", {**more, "paths": json.dumps(list(paths))}, total, ", ".join(paths))
 
     def read(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
         """The columns of all messages."""
@@ -111,6 +122,7 @@ class ExportOptions:
     - selection: which messages
     - own_topics: of the brokers, which are exported, too; those that the selection names are
     - overwrite: replace an earlier export
+    - allow_empty: a topic that the selection names may be one that the logs don't have
     """
 
     form: Format | None = None
@@ -118,6 +130,7 @@ class ExportOptions:
     selection: Selection = EVERYTHING
     own_topics: Sequence[str] = ()
     overwrite: bool = False
+    allow_empty: bool = False
 
 
 def export(
@@ -129,7 +142,8 @@ def export(
     progress: Progress | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> ExportResult:
-    """Write messages to files. Raises WrongSchema for unknown columns, PipelineError if `out` exists.
+    """Write messages to files. Raises WrongSchema for unknown columns, PipelineError if `out` exists, or a topic
+    that is named doesn't.
 
     - source: store folders, or a Source
     - out: a folder or a file
@@ -148,11 +162,27 @@ def export(
     needed = tuple(dict.fromkeys((*names, *selection.columns, "topic")))
     named = (*selection.topics, *options.own_topics)
     messages = selection.of(without_brokers_own(read.read(session, needed), named))
+    # Name servers know which topics there are; of a log nobody does who hasn't read it.
+    sought = () if options.allow_empty or read.format != "commitlog" else selection.topics
     counts = Observation()
-    rows = SHAPES[found](counted(messages.select(*names), counts))
-    write = _write_file if single else partial(_write_folder, mode=_mode(out, options.overwrite))
+    rows = SHAPES[found](counted(messages, counts, sought).select(*names))
     with exact_times(session):
-        files = run_action(session, lambda: write(rows, out, found), progress, read.total)
+        if single or is_movable(out):
+            files = move_in(
+                out,
+                lambda draft: run_action(
+                    session,
+                    lambda: _write(rows.coalesce(1) if single else rows, draft, found),
+                    progress,
+                    read.total,
+                ),
+                lambda: _check_topics(session, read, unseen(counts, sought)),
+            )
+        else:
+            _check_topics(session, read, sought)
+            mode = "overwrite" if options.overwrite or "://" not in out else "errorifexists"
+            run_action(session, lambda: _write(rows, out, found, mode), progress, read.total)
+            files = data_files(out)
     counted_rows, taken = counts.get, round(seconds() - begun, 3)
     return ExportResult(
         out=out,
@@ -175,10 +205,44 @@ def without_brokers_own(messages: DataFrame, named: Sequence[str]) -> DataFrame:
     return messages.where(F.col("topic").isNull() | ~F.col("topic").isin(hidden)) if hidden else messages
 
 
-def counted(messages: DataFrame, counts: Observation) -> DataFrame:
-    """The same, with `messages` and `bytes` (of bodies) observed as they are written."""
+def counted(messages: DataFrame, counts: Observation, topics: Sequence[str] = ()) -> DataFrame:
+    """The same, with `messages` and `bytes` (of bodies) observed as they are written, and whose topics they are.
+
+    - messages: to be written
+    - counts: what is observed
+    - topics: those to look for
+    """
     size = F.sum(F.octet_length("body")) if "body" in messages.columns else F.lit(0)
-    return messages.observe(counts, F.count("*").alias("messages"), size.alias("bytes"))
+    seen = [F.max(F.col("topic") == topic).alias(f"{TOPIC}{number}") for number, topic in enumerate(topics)]
+    return messages.observe(counts, F.count("*").alias("messages"), size.alias("bytes"), *seen)
+
+
+def unseen(counts: Observation, topics: Sequence[str]) -> list[str]:
+    """The topics that none of the messages had."""
+    return [topic for number, topic in enumerate(topics) if not counts.get[f"{TOPIC}{number}"]]
+
+
+def _check_topics(session: SparkSession, source: Source, wanted: Sequence[str]) -> None:
+    """Raises PipelineError if the logs have no message of a topic at all, of whatever time."""
+    if not wanted:
+        return
+    there = source.read(session, ["topic"]).distinct()
+    topics = {row.topic for row in run_action(session, there.collect)} - {None}
+    for topic in wanted:
+        if topic not in topics:
+            raise PipelineError(
+                f"{source.name}: no message has the topic {topic}; {_listed(topic, topics)}: correct the name, or"
+                " allow topics without messages (--allow-empty)"
+            )
+
+
+def _listed(topic: str, topics: Collection[str]) -> str:
+    """Which there are, those first that are like the one that isn't."""
+    near = sorted(topics, key=lambda each: (-SequenceMatcher(None, topic, each).ratio(), each))
+    if not near:
+        return "there are no messages at all"
+    more = f" and {len(near) - LISTED} more" if len(near) > LISTED else ""
+    return f"topics are {', '.join(near[:LISTED])}{more}"
 
 
 def as_json_rows(messages: DataFrame) -> DataFrame:
@@ -246,42 +310,10 @@ def exact_times(session: SparkSession) -> Iterator[None]:
         session.conf.set(name, str(before))
 
 
-def _mode(out: str, overwrite: bool) -> str:
-    """Spark's. What is on this machine has been looked at, and may be an empty folder."""
-    return "overwrite" if overwrite or "://" not in out else "errorifexists"
-
-
-def _write_folder(rows: DataFrame, out: str, form: str, mode: str = "overwrite") -> list[str]:
-    new = "://" not in out and not os.path.exists(out)
+def _write(rows: DataFrame, folder: str, form: str, mode: str = "errorifexists") -> None:
     try:
-        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode(mode).save(out)
+        rows.write.format(SPARK_FORMATS[form]).options(**OPTIONS[form]).mode(mode).save(folder)
     except AnalysisException as error:
         if error.getCondition() != "PATH_ALREADY_EXISTS":
             raise
-        raise PipelineError(f"{out}: already exists; give another name, or overwrite it") from None
-    except BaseException:
-        if new:
-            shutil.rmtree(out, ignore_errors=True)
-        raise
-    return _data_files(out)
-
-
-def _write_file(rows: DataFrame, out: str, form: str) -> list[str]:
-    """One task writes it, next to `out`; a reader of `out` sees the old or the new file, complete."""
-    draft = os.path.join(
-        os.path.dirname(os.path.abspath(out)), f".{os.path.basename(out)}.{uuid.uuid4().hex}"
-    )
-    try:
-        (file,) = _write_folder(rows.coalesce(1), draft, form)
-        os.replace(file, out)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return [out]
-
-
-def _data_files(folder: str) -> list[str]:
-    """What Spark wrote; nothing for a folder that isn't on this machine."""
-    if not os.path.isdir(folder):
-        return []
-    names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "_")))
-    return [os.path.join(folder, name) for name in names]
+        raise PipelineError(f"{folder}: already exists; give another name, or overwrite it") from None

@@ -6,8 +6,10 @@ import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import TestCase
+from unittest.mock import patch
 
-from hatwisted.pipeline.decode.bodies import BATCH_BYTES, BadBody, decompress
+from hatwisted.pipeline.decode import bodies
+from hatwisted.pipeline.decode.bodies import BadBody, decompress
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
@@ -17,6 +19,8 @@ from tests.unit.pipeline.decode.logs import Draft, compress, lay_out, plain, row
 from tests.unit.wire.test_recordreader import BOTH_HOSTS_V6, LONG_TOPIC_V2
 
 KINDS = (0x1, 0x101, 0x201, 0x301)
+LIMIT = 1 << 20
+"""Bytes of a batch."""
 
 
 class Bodies(TestCase):
@@ -42,9 +46,9 @@ class Bodies(TestCase):
                 decompress(stored, kind, limit=999)
 
     def test_many_bodies_that_grow_come_in_several_batches(self) -> None:
-        size = BATCH_BYTES // 3 + 1
+        size = LIMIT // 3 + 1
         found = [plain(b"small"), *[big(size)] * 7, plain(b"small")]
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, patch.object(bodies, "BATCH_BYTES", LIMIT):
             log = lay_out(found, 1 << 20)
             (split,) = LogStore.open(str(log.write(Path(folder) / "store"))).splits()
             batches = list(read_split(split, ["body", "physical_offset"]))

@@ -233,8 +233,29 @@ class ExtentTests(AuditCase):
         self.cut(self.slave, FILE_SIZE)
         for base in (0, FILE_SIZE):
             (self.master / "commitlog" / file_name(base)).unlink()
-        result = self.audit()
-        self.assertFalse(result.identical)
+        for lag in (False, True):
+            result = self.audit(allow_lag=lag)
+            self.assertFalse(result.identical)
+            end = result.copies[1].end
+            (gap,) = result.damaged
+            self.assertEqual((gap.begin, gap.end, result.identical_up_to), (end, 2 * FILE_SIZE, end))
+            self.assertIn(f"every store: [{end}, {2 * FILE_SIZE}): none of the stores has", str(gap))
+        self.assertTrue(self.audit(span=Span(end=end)).identical)
+
+    def test_a_gap_is_what_lies_between_all_stores(self) -> None:
+        def found(*held: tuple[int, int], begin: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+            return auditing.gaps(
+                [mock.Mock(min_offset=low, end=high) for low, high in held], Span(begin, end)
+            )
+
+        self.assertEqual(found((0, 10), (10, 20)), [])
+        self.assertEqual(found((30, 40), (0, 10), (5, 20)), [(20, 30)])
+        self.assertEqual(found((0, 50), (10, 20), (30, 60)), [])
+        self.assertEqual(found((0, 10), (20, 30), (40, 50)), [(10, 20), (30, 40)])
+        # One that is empty has no place in the log.
+        self.assertEqual(found((0, 0), (20, 30)), [])
+        self.assertEqual(found((0, 10), (20, 30), begin=12, end=15), [(12, 15)])
+        self.assertEqual(found((0, 10), (20, 30), begin=20), [])
 
 
 class ResultTests(AuditCase):

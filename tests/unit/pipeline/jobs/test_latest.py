@@ -112,7 +112,7 @@ class MergeTests(LatestCase):
         for _ in range(8):
             self.stores[0].append(10)
             self.land(self.stores[0])
-            self.latest()
+        self.latest()
         before = self.rows()
         self.land(self.stores[0], compact_below=64 << 20)
         found = self.latest()

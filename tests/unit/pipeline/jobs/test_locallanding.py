@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import FENCE, claim
+from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.tails import Tail
@@ -137,6 +138,23 @@ class LocalTests(LakeCase):
             self.land()
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)
+
+    def test_whose_unfinished_files_a_later_run_has_removed_is_told_so(self) -> None:
+        self.store.append(100)
+        finish, begun = DataFiles._finish, threading.Event()
+
+        def late(files: DataFiles, values: tuple[str | None, ...]) -> None:
+            if not begun.is_set():
+                begun.set()
+                self.land(checkpoint=str(self.folder / "other"))
+            finish(files, values)
+
+        with (
+            patch.object(DataFiles, "_finish", late),
+            self.assertRaisesRegex(Fenced, "unfinished-.* is gone .* a later run of the same logs took over"),
+        ):
+            self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
 
     def test_a_broker_that_appears_meanwhile_waits_until_it_is_claimed(self) -> None:
         for store in (self.store, self.other):

@@ -1,0 +1,206 @@
+"""Lives of landings, which end at any step: a program that lands again and again, each time in another process.
+
+A step is a call or a return within the packages that write tables, or a call that one of their functions makes
+into a library. Ended at a step that was drawn by lot, a life breaks off between any two of them, on a slow
+machine as on a fast one. `python -m tests.support.landinglives` reads orders, a line of JSON each, forks, and
+answers with what became of the life; the libraries are loaded once, so a life costs what its landing does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import hatwisted
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from tests.support import landingfaults
+from tests.support.processgroup import process_group
+
+BATCH_BYTES = 60_000
+PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
+ROOMS = (
+    *(os.path.join(PIPELINE, *path) for path in (("delta", ""), ("iceberg", ""), ("jobs", "land", ""))),
+    landingfaults.__file__,
+)
+"""Where steps are counted."""
+REFUSED = 3
+"""Exit code of a landing that was told why it can't go on."""
+
+
+class End(NamedTuple):
+    """Where a life ends: at this step, when it's taken for the nth time."""
+
+    step: str
+    number: int
+    sign: int = signal.SIGKILL
+
+
+class Life(NamedTuple):
+    """What became of one: ended, refused, failed (all with what it said), killed or stopped; and its steps, if it
+    came to tell them."""
+
+    became: str
+    process: int
+    said: str
+    steps: dict[str, int]
+
+
+class Lives:
+    """Orders, one at a time.
+
+    - program: which takes them
+    - stores: what is landed
+    - table: where
+    - folder: of files that belong to nothing else
+    """
+
+    def __init__(self, program: subprocess.Popen[str], stores: list[str], table: str, folder: Path) -> None:
+        self._program = program
+        self._stores = stores
+        self._table = table
+        self._folder = folder
+
+    def live(self, fault: str | None = None, **more: Any) -> Life:
+        """One landing. more: `end`, the step; `after`, seconds to a kill; `checkpoint`, a folder of its own."""
+        told = str(self._folder / "life.json")
+        Path(told).unlink(missing_ok=True)
+        return self._order(stores=self._stores, table=self._table, told=told, fault=fault, **more)
+
+    def go_on(self, life: Life) -> Life:
+        """A stopped one, to its end."""
+        return self._order(go_on=life.process, told=str(self._folder / "life.json"))
+
+    def _order(self, **order: Any) -> Life:
+        assert self._program.stdin is not None and self._program.stdout is not None
+        print(json.dumps(order), file=self._program.stdin, flush=True)
+        answer = self._program.stdout.readline()
+        assert answer, f"the program of lives ended: {self._program.wait()}"
+        return Life(*json.loads(answer))
+
+
+@contextmanager
+def lives(
+    stores: list[str], table: str, folder: Path, environment: dict[str, str] | None = None
+) -> Iterator[Lives]:
+    """The program, as long as it's needed.
+
+    - stores: what is landed
+    - table: where
+    - folder: of files that belong to nothing else
+    - environment: more of it
+    """
+    pipe, told = subprocess.PIPE, {**os.environ, **(environment or {})}
+    command = (sys.executable, "-m", "tests.support.landinglives")
+    with process_group(*command, stdin=pipe, stdout=pipe, env=told) as program:
+        yield Lives(program, stores, table, folder)
+
+
+def drawn(steps: dict[str, int], chance: random.Random, sign: int = signal.SIGKILL) -> End:
+    """A step of a life like one that has ended; rare ones are as likely as those that are taken often.
+
+    - steps: how often each was taken
+    - chance: what draws
+    - sign: signal that ends it
+    """
+    step = chance.choice(sorted(steps))
+    return End(step, chance.randint(1, steps[step]), sign)
+
+
+# ---- the program
+
+
+class Steps:
+    """Counts them, and ends the process at one of them."""
+
+    def __init__(self, end: End | None) -> None:
+        self.counts = Counter[str]()
+        self._end = end
+        self._ours: dict[CodeType, bool] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if code not in self._ours:
+            self._ours[code] = code.co_filename.startswith(ROOMS)
+        if self._ours[code]:
+            library = f" {argument.__name__}" if event.startswith("c_") else ""
+            step = f"{event} {code.co_qualname}{library}"
+            self.counts[step] += 1
+            if self._end is not None and self._end[:2] == (step, self.counts[step]):
+                os.kill(os.getpid(), self._end.sign)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        process = order.get("go_on")
+        if process is None:
+            process = os.fork()
+            if not process:
+                _life(order)
+        else:
+            os.kill(process, signal.SIGCONT)
+        if order.get("after") is not None:
+            time.sleep(order["after"])
+            os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, os.WUNTRACED)
+        print(json.dumps([_became(status), process, *_told(Path(order["told"]))]), flush=True)
+
+
+def _became(status: int) -> str:
+    if os.WIFSTOPPED(status):
+        return "stopped"
+    if os.WIFSIGNALED(status):
+        return "killed" if os.WTERMSIG(status) == signal.SIGKILL else f"signal {os.WTERMSIG(status)}"
+    return {0: "ended", REFUSED: "refused"}.get(os.WEXITSTATUS(status), "failed")
+
+
+def _told(path: Path) -> list[Any]:
+    """What the life has written at its end, and its steps."""
+    found = json.loads(path.read_text()) if path.exists() else ["", {}]
+    path.unlink(missing_ok=True)
+    return list(found)
+
+
+def _life(order: dict[str, Any]) -> None:
+    """In a process of its own, which it ends."""
+    code, said = 0, ""
+    how = LandOptions(
+        engine="local",
+        max_bytes_per_trigger=BATCH_BYTES,
+        compact_below=1 << 20,
+        checkpoint=order.get("checkpoint"),
+    )
+    steps = Steps(End(*order["end"]) if order.get("end") else None)
+    try:
+        landingfaults.plant(order["fault"], order["table"])
+        sys.setprofile(steps)
+        found = land(order["stores"], order["table"], how)
+        sys.setprofile(None)
+        said = f"{found.rows} rows"
+    except PipelineError as error:
+        sys.setprofile(None)
+        code, said = REFUSED, str(error)
+    except BaseException:
+        sys.setprofile(None)
+        code, said = 1, traceback.format_exc()
+    draft = Path(order["told"]).with_suffix(".draft")
+    draft.write_text(json.dumps([said, steps.counts]))
+    draft.rename(order["told"])
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
