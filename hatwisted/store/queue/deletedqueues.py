@@ -12,7 +12,7 @@ The folder lies beside `consumequeue`, where RocketMQ doesn't look: <topic>@<que
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from os.path import join
+from os.path import basename, join
 
 from twisted.logger import Logger
 
@@ -92,10 +92,30 @@ class DeletedQueues:
         self._note(topic, queue_id, end)
 
     def truncate(self, physical_end: int) -> None:
-        """The log has been cut: other records may come to lie where those of the queues lay."""
-        for queue in self:
-            queue.truncate(physical_end)
+        """The log has been cut: other records may come to lie where those of the queues lay. The names say so from
+        now on, for the starts to come. Blocks. Raises OSError."""
+        beyond = [folder for folder in self._folders if _end_of(folder) > physical_end]
+        for folder in sorted(beyond, key=_end_of):
+            self._folders[folder].truncate(physical_end)
+            self._rename(folder, physical_end)
+        if beyond:
+            self._fs.sync_folder(self.root)
         self._ends = {key: min(end, physical_end) for key, end in self._ends.items()}
+
+    def _rename(self, folder: str, end: int) -> None:
+        """Its queue has nothing at or beyond `end` any more. Of several that end there now the first may have
+        something left, the later ones nothing."""
+        queue = self._folders.pop(folder)
+        queue.datasync()
+        queue.close()
+        target = join(self.root, deleted_queue_name(queue.topic, queue.queue_id, end))
+        if not end or self._fs.exists(target):
+            self.remove([folder])
+            return
+        self._fs.replace(folder, target)
+        queue = self._folders[target] = self._make(target, queue.topic, queue.queue_id)
+        queue.load()
+        queue.recover()
 
     def expired(self, min_physical: int) -> list[str]:
         """Forget the queues whose records have all left the log; their folders, for `remove`."""
@@ -122,3 +142,10 @@ class DeletedQueues:
         """Close all files."""
         for queue in self:
             queue.close()
+
+
+def _end_of(folder: str) -> int:
+    """By its name, the log offset after the last record of a queue."""
+    deleted = parse_deleted_queue_name(basename(folder))
+    assert deleted is not None
+    return deleted[2]
