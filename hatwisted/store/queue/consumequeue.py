@@ -198,8 +198,7 @@ class ConsumeQueue:
 
     def _fit(self, first_index: int, entries: bytes) -> bytes:
         """Make the queue end at `first_index`, or else cut from `entries` what it already has."""
-        if first_index == 0 and PLACE.unpack_from(entries)[0] >= self.max_physical:
-            self._log.info("{queue} starts over: its topic was deleted and created again", queue=self)
+        if self.starts_over(first_index, entries):
             self.destroy()
             return entries
         if first_index < self.max_offset:
@@ -217,6 +216,10 @@ class ConsumeQueue:
         else:
             self._bridge(first_index)
         return entries
+
+    def starts_over(self, first_index: int, entries: bytes) -> bool:
+        """Are these of another life of the topic, which was deleted and created again?"""
+        return first_index == 0 < self._end and PLACE.unpack_from(entries)[0] >= self.max_physical
 
     def begin_at(self, index: int) -> None:
         """Number the next message `index`: those before it aren't in this log. Only for a queue that has never

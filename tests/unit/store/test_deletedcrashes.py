@@ -28,7 +28,7 @@ class DeletedTopicTests(PowerLossCase):
         return self.start()
 
     def put_where_the_deleted_lay(self) -> None:
-        """The power fails before a topic's messages are synced, but after its deletion has been; it's made again."""
+        """The power fails before a topic's messages are synced, but after its deletion; it's made again."""
         self.begin()
         self.put("T", bytes(100), 5)
         self.dispatch()
@@ -79,3 +79,93 @@ class DeletedTopicTests(PowerLossCase):
         deleted = self.store.queues.deleted
         self.assertEqual([deleted.reached("T", 0)], [self.store.log.max_offset])
         self.assertEqual([queue.max_offset for queue in deleted], [0])
+
+    def assert_later_starts_build_nothing(self) -> None:
+        self.pass_time(12)
+        self.restart()
+        self.assertEqual(self.restart().dispatched_bytes, 0)
+
+    def test_B95_a_slave_whose_masters_topic_was_made_again_builds_nothing_at_its_starts(self) -> None:
+        self.begin()
+        self.put("T", b"before", 5)
+        self.dispatch()
+        self.store.log.queue_offsets["T", 0] = 0  # as the master counts
+        self.put("T", b"after", 2)
+        self.dispatch()
+        self.assertEqual(len(self.bodies("T")), 2)
+        self.assert_later_starts_build_nothing()
+        self.assertEqual(len(self.bodies("T")), 2)
+
+    def test_B95_messages_under_way_to_their_queue_as_the_topic_is_deleted_make_no_work_for_starts(
+        self,
+    ) -> None:
+        self.begin()
+        self.put("T", b"before", 5)
+        self.dispatch()
+        self.put("T", b"under way", 5)
+        self.delete("T")
+        self.put("T", b"after", 2)
+        self.dispatch()
+        self.assert_later_starts_build_nothing()
+        self.assertEqual(len(self.bodies("T")), 2)
+
+    def test_B95_queues_rebuilt_over_both_lives_of_a_topic_make_no_work_for_later_starts(self) -> None:
+        """RocketMQ doesn't remember a deletion: its store may come like that."""
+        self.begin()
+        self.put("T", b"before", 5)
+        self.dispatch()
+        self.delete("T")
+        self.put("T", b"after", 2)
+        self.restart()
+        self.kill()
+        self.disk.remove_all("/s/consumequeue")
+        self.start()
+        self.assert_later_starts_build_nothing()
+        self.assertEqual(len(self.bodies("T")), 2)
+
+    def lose_deleted_entries(self, *topics: str) -> None:
+        """The power fails after the deletion of topics whose messages are in the log, and before any sync of what
+        their queues say."""
+        self.begin()
+        for topic in topics:
+            self.put(topic, b"before", 5)
+            self.put("Other", b"", 1)
+            self.flush()
+            self.dispatch()
+            self.delete(topic)
+        self.lose_power()
+        report = self.start()
+        self.assertEqual(report.end, self.store.log.max_offset)
+
+    def test_B95_entries_that_a_deleted_queue_lost_with_the_power_make_no_work_for_later_starts(self) -> None:
+        self.lose_deleted_entries("T")
+        self.assertEqual(self.store.queue_offsets("T", 0), (0, 0))
+        self.assert_later_starts_build_nothing()
+        self.assertEqual(self.store.queue_offsets("T", 0), (0, 0))
+
+    def test_B95_nor_do_those_of_several_lives_of_a_topic(self) -> None:
+        self.lose_deleted_entries("T", "T", "U", "T")
+        self.put("T", b"after", 2)
+        self.flush()
+        self.dispatch()
+        self.assertEqual([queue.max_offset for queue in self.store.queues.deleted], [5, 5, 5, 5])
+        self.assert_later_starts_build_nothing()
+        self.assertEqual(len(self.bodies("T")), 2)
+
+    def test_B95_any_pages_of_a_deleted_queue_may_be_missing(self) -> None:
+        self.begin()
+        self.put("T", b"before", 700)
+        self.flush()
+        self.dispatch()
+        self.delete("T")
+        self.lose_power(kept=0.5)
+        self.start()
+        self.assert_later_starts_build_nothing()
+        self.assertEqual([queue.max_offset for queue in self.store.queues.deleted], [700])
+
+    def test_B95_newest_records_that_are_a_deleted_topics_make_no_work_for_starts(self) -> None:
+        self.begin()
+        self.put("T", b"before", 700)
+        self.dispatch()
+        self.delete("T")
+        self.assertEqual(self.restart().dispatched_bytes, 0)
