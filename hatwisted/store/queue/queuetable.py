@@ -195,11 +195,12 @@ class ConsumeQueueTable:
             queue.write_again(physical)
 
     def expire(self, min_physical: int) -> None:
-        """Raise every queue's `min_offset` to the log's start and remove files without a live entry.
-        Blocks."""
+        """Raise every queue's `min_offset` to the log's start, and remove files without a live entry and deleted
+        queues without one. Blocks."""
         for queue in self:
             for path in queue.expire(min_physical):
                 self._fs.remove(path)
+        self.deleted.remove(self.deleted.expired(min_physical))
 
     def destroy(self) -> None:
         """Remove all files: there's no log."""

@@ -169,3 +169,27 @@ class DeletedTopicTests(PowerLossCase):
         self.dispatch()
         self.delete("T")
         self.assertEqual(self.restart().dispatched_bytes, 0)
+
+    def expire(self) -> None:
+        """The log loses what a deleted topic had."""
+        self.begin()
+        self.put("T", b"before", 5)
+        self.dispatch()
+        self.delete("T")
+        self.put("Other", bytes(20_000), 7)
+        self.dispatch()
+        self.assertEqual(len(self.disk.listdir("/s/consumequeue.deleted")), 1)
+        self.store.log.files.delete_before(1 << 16)
+
+    def test_a_deleted_queue_goes_with_the_log_files_of_its_records(self) -> None:
+        self.expire()
+        done = self.store.retention.run_round()
+        self.pass_time(1)
+        self.successResultOf(done)
+        self.assertEqual(self.disk.listdir("/s/consumequeue.deleted"), [])
+
+    def test_one_whose_records_had_gone_before_goes_at_the_start(self) -> None:
+        self.expire()
+        self.kill()
+        self.start(same_boot=True)
+        self.assertEqual(self.disk.listdir("/s/consumequeue.deleted"), [])
