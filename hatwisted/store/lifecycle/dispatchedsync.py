@@ -42,7 +42,7 @@ class DispatchedSync:
         self._requested = False
 
     def run(self) -> Deferred[bool]:
-        """A round, or the one under way. Fires with whether all of it was possible; doesn't fail."""
+        """A round, or the one under way. Fires with whether all that there was is durable; doesn't fail."""
         if self.under_way is not None:
             return self.under_way
         queued = self._dispatcher.logics_timestamp
@@ -54,7 +54,9 @@ class DispatchedSync:
             index = self._index
             done.addCallback(lambda _: index.flush())
         done.addCallback(lambda _: self._note(queued, dispatched, reached))
-        done.addCallbacks(lambda _: True, self._failed).addBoth(self._ended)
+        done.addCallbacks(lambda _: self._index is None or self._index.synced, self._failed).addBoth(
+            self._ended
+        )
         self.under_way = None if done.called and not done.paused else done
         return done
 
