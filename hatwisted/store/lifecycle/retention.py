@@ -91,14 +91,23 @@ class ExpiringIndex(Protocol):
     def expire(self, min_physical: int) -> object: ...
 
 
+class ExpiringDeleted(Protocol):
+    """Queues of deleted topics: `expired` gives the folders of those that have, `remove` may run in a worker."""
+
+    def expired(self, min_physical: int) -> list[str]: ...
+
+    def remove(self, folders: list[str]) -> None: ...
+
+
 @dataclass(frozen=True)
 class Expiring:
-    """What files expire of. ages: of the log's files; queues: iterated again in each round."""
+    """What files expire of. ages: of the log's files; queues: iterated again in each round; deleted: of topics."""
 
     log: ExpiringLog
     ages: Ages
     queues: Iterable[ExpiringQueue]
     index: ExpiringIndex | None = None
+    deleted: ExpiringDeleted | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,7 @@ class Retention:
         self._ages = expiring.ages
         self._queues = expiring.queues
         self._index = expiring.index
+        self._deleted = expiring.deleted
         self._policy = rules.policy
         self._local_time = rules.local_time
         self._loop = PeriodicCall(clock, "removing expired files", self._tracked_round)
@@ -266,6 +276,8 @@ class Retention:
                 await deferLater(self._clock, 0)
         if self._index is not None:
             await maybeDeferred(self._index.expire, begin)
+        if self._deleted is not None and (gone := self._deleted.expired(begin)):
+            await cast("Deferred[None]", self._worker.run(self._deleted.remove, gone))
         if complete:
             self._expired_to = begin
 

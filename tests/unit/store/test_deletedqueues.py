@@ -13,6 +13,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.storeoptions import StoreOptions
+from hatwisted.wire.layout import QUEUE_ENTRY
 from hatwisted.wire.record import decode_record
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
@@ -166,9 +167,7 @@ class TestDeletedQueues(SynchronousTestCase):
         self.put("T", b"0", b"1", b"2")
         queue = self.store.queues.find("T", 0)
         mark = queue.unsynced
-        self.store.log.queue_offsets.clear()
-        self.put("T", b"new")
-        self.assertIs(self.store.queues.find("T", 0), queue)
+        queue.append(0, QUEUE_ENTRY.pack(self.store.log.max_offset, 93, 0))
         self.assertEqual(queue.max_offset, 1)
         queue.synced(mark)
         self.assertIsNotNone(queue.unsynced)
