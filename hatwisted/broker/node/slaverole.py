@@ -117,7 +117,8 @@ class SlaveRole:
 
     def _follow(self) -> None:
         """Tables speak of messages: they are taken from the broker whose log is copied, and from nobody else."""
-        self._last_run.own = self._last_run.own and not self.ha_client.fits
+        if self.ha_client.fits:
+            self._last_run.found_same()
         self._role.apart = self._last_run.own
         self.synchronizer.follow(self._master.tables if self.ha_client.fits else None)
 
