@@ -83,6 +83,7 @@ class SlaveRole:
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         ha_client.on_fit(self._follow)
         ha_client.on_fit(report.look_now)
+        ha_client.on_fit(self._numbers.link_changed)
         self.processors = ProcessorTable()
         self.processors.register_batch(SEND_CODES, refuse_on_slave)
         self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
