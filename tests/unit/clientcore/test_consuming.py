@@ -367,32 +367,38 @@ class ProgressTests(ConsumerCase):
         self.assertEqual(str(error), f"{other} isn't read by this consumer now")
 
     def test_a_seek_holds_when_queues_are_shared_out_before_it_could_be_noted(self) -> None:
+        self.seek_beside_a_commit(orderly=False)
+
+    def test_a_seek_in_order_holds_while_a_commit_is_under_way(self) -> None:
+        """The queue that it gives up is shared out at once."""
+        self.seek_beside_a_commit(orderly=True)
+
+    def seek_beside_a_commit(self, orderly: bool) -> None:
         """The commit of every five seconds is under way, so the place is told after it."""
-        for orderly in (False, True):
-            self.setUp()
-            self.master.counts = {0: 4, 1: 0}
-            consumer = self.start(orderly=orderly)
-            committed: list[Waiter[RemotingCommand]] = []
-            call = self.driver.call
+        self.master.counts = {0: 4, 1: 0}
+        consumer = self.start(orderly=orderly)
+        committed: list[Waiter[RemotingCommand]] = []
+        call = self.driver.call
 
-            def late(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
-                if request.code != 15 or committed:
-                    return call(address, request, timeout)
-                committed.append(Waiter())
-                self.master.commit(request)
-                return committed[0]
+        def late(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+            if request.code != 15 or committed:
+                return call(address, request, timeout)
+            committed.append(Waiter())
+            self.master.commit(request)
+            return committed[0]
 
-            self.patch(self.driver, "call", late)
-            committing = Task(consumer.commit())
-            self.seen.clear()
-            seeking = Task(consumer.seek(T0, 2))
+        self.patch(self.driver, "call", late)
+        committing = Task(consumer.commit())
+        self.seen.clear()
+        seeking = Task(consumer.seek(T0, 2))
+        if not orderly:
             consumer.rebalance()
-            committed[0].fire(RemotingCommand(0, flag=1))
-            committing.result()
-            seeking.result()
-            self.driver.pass_time(COMMIT_INTERVAL + 1)
-            self.assertEqual(self.seen, [b"0-2", b"0-3"], orderly)
-            self.assertEqual(consumer.progress[T0], 4)
+        committed[0].fire(RemotingCommand(0, flag=1))
+        committing.result()
+        seeking.result()
+        self.driver.pass_time(COMMIT_INTERVAL + 1)
+        self.assertEqual(self.seen, [b"0-2", b"0-3"])
+        self.assertEqual(consumer.progress[T0], 4)
 
 
 class ProgramTests(ConsumerCase):
