@@ -12,7 +12,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.consumer import COMMIT_INTERVAL, REBALANCE_INTERVAL, STOP_PATIENCE, Consumer
 from hatwisted.clientcore.delivery import Listener
-from hatwisted.clientcore.errors import BadSetting, CallTimedOut, ClientError, ConnectFailed, Rejected
+from hatwisted.clientcore.errors import (
+    BadSetting,
+    CallTimedOut,
+    ClientError,
+    ConnectFailed,
+    Rejected,
+    Unsettled,
+)
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerOptions
 from hatwisted.clientcore.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
@@ -426,6 +433,22 @@ class ProgramTests(ConsumerCase):
         self.assertEqual(consumer.progress[T1], 1)
         self.done(consumer.stop())
         self.assertIsNone(self.done(messages.next()))
+
+    def test_a_message_whose_task_was_cancelled_by_its_program_comes_again(self) -> None:
+        """Without another message that would ask for it."""
+        self.master.counts = {0: 1, 1: 0}
+        at_work: list[Waiter[None]] = []
+
+        def listen(batch: Sequence[ReceivedMessage]) -> Waiter[None]:
+            at_work.append(Waiter())
+            return at_work[-1]
+
+        consumer = self.start(listen)
+        at_work[0].fail(Unsettled("the program's task was cancelled"))  # as asyncio's driver tells of it
+        self.driver.pass_time(REBALANCE_INTERVAL + COMMIT_INTERVAL)
+        self.assertEqual(len(at_work), 2)
+        at_work[1].fire(None)
+        self.assertEqual(consumer.progress[T0], 1)
 
     def test_a_failed_message_goes_back_field_by_field(self) -> None:
         self.master.counts = {0: 2, 1: 0}
