@@ -331,8 +331,10 @@ class Consumer:
         self._session.in_background(self._reset(table), "resetting offsets")
 
     async def _reset(self, table: Mapping[MessageQueue, int]) -> None:
-        await self._assignment.reset(table)
-        await self._balance()
+        # A share-out beside it would begin to read where the group was before: the place is told in its turn.
+        async with self._balancing:
+            await self._assignment.reset(table)
+            await self._share_out()
 
     async def listen(self, message: ReceivedMessage) -> AckIndex | None:
         """One message to the program, besides those of the queues; returns when it's consumed."""

@@ -163,8 +163,13 @@ class Producer:
         )
 
     def _may_share(self, message: Message, size: int) -> bool:
-        small = size <= min(MAX_BATCH_BYTES, self._options.max_message_size)
+        small = size <= self._most_shared
         return small and len(message.body) <= self._options.compress_above and not message.delay_level
+
+    @property
+    def _most_shared(self) -> int:
+        """Bytes of a batch that is gathered: no more than a program's own batches may have."""
+        return min(MAX_BATCH_BYTES, self._options.max_message_size)
 
     async def send_retry(self, message: Message, unique_key: str, times: int, most: int) -> SendResult:
         """Send a consumer's copy of a message that failed.
@@ -309,7 +314,7 @@ class Producer:
         accumulator = self._accumulators.get(key)
         if accumulator is None:
             requests = 1 if message.order_key is not None else TOPIC_REQUESTS
-            accumulator = self._accumulators[key] = Accumulator(requests)
+            accumulator = self._accumulators[key] = Accumulator(requests, self._most_shared)
         held = self._gathered_bytes
         if held and held + size > self._options.max_waiting_bytes:
             raise ProducerFull(f"{held} bytes are waiting to be sent: await ready() between sends")

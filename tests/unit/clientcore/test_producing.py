@@ -276,6 +276,20 @@ class SharingTests(ProducerCase):
         self.assertEqual(found, [("O0", 40), ("O1", 41), ("O2", 42)])
         self.assertEqual(len({each.result().message_id for each in waiting}), 3)
 
+    def test_a_batch_stays_within_what_the_brokers_take(self) -> None:
+        """Each message does: gathered, they mustn't fail where they would have been stored one by one."""
+        self.fill(0, max_message_size=1000)
+        waiting = [self.send(b"x" * 300, properties={"name": "\u6d88" * 60}) for _ in range(5)]
+        for held in self.driver.held:  # more while it goes on
+            held.fire(stored())
+        self.assertEqual([each.result().queue.queue_id for each in waiting], [0] * 5)
+        small = [self.send(b"y") for _ in range(TOPIC_REQUESTS + 9)]
+        for held in self.driver.held:
+            held.fire(stored())
+        self.assertTrue(all(each.done for each in small))
+        sizes = [len(each.request.body) for each in self.driver.asked(BATCH)]
+        self.assertTrue(sizes and max(sizes) <= 1000, sizes)
+
     def test_one_that_waits_alone_goes_alone(self) -> None:
         (waiting,) = self.fill(1)
         self.driver.held[0].fire(stored())

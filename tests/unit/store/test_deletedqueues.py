@@ -194,6 +194,21 @@ class TestDeletedQueues(SynchronousTestCase):
         self.store.queues.datasync()
         self.assertIsNone(self.store.queues.find("Later", 0).unsynced)
 
+    def test_a_message_put_while_many_queues_go_is_kept(self):
+        """Its producer has made the topic again, and been told that the message is stored."""
+        for queue_id in range(200):
+            self.put("T", b"0", queue_id=queue_id, dispatch=False)
+        self.turn()
+        done = self.store.removal.drop_topics(lambda name: name == "T")
+        self.assertNoResult(done)
+        for queue_id in (0, 199):
+            self.put("T", b"new", queue_id=queue_id, dispatch=False)
+        self.turn()
+        self.successResultOf(done)
+        self.assertEqual([self.bodies("T", queue_id)[-1:] for queue_id in (0, 199)], [[b"new"]] * 2)
+        self.reopen(unclean=True)
+        self.assertEqual([self.bodies("T", queue_id)[-1:] for queue_id in (0, 199)], [[b"new"]] * 2)
+
     def test_many_queues_leave_the_reactor_its_turns(self):
         for queue_id in range(40):
             self.put("T", b"0", queue_id=queue_id, dispatch=False)
