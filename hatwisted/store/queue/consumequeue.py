@@ -349,9 +349,9 @@ class ConsumeQueue:
             self.write_unsynced(begin)
             self._flushed = min(self._flushed, begin)
 
-    def write_unsynced(self, begin: int = 0) -> None:
+    def write_unsynced(self, begin: int | None = None) -> None:
         """Write what no sync has covered, or all from `begin` (bytes) on, again: one that fails leaves it out."""
-        at = max(begin or self._flushed, self._files.min_offset)
+        at = max(self._flushed if begin is None else begin, self._files.min_offset)
         while at < self._written:
             at += self._files.write(at, (self._files.read(at, self._written - at),))
 

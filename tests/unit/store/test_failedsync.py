@@ -92,9 +92,9 @@ class FailedSyncTests(PowerLossCase):
         self.flush()
         self.assertIsNone(self.store.log.stopped_reason)
 
-    def leave_entries_out(self) -> None:
+    def leave_entries_out(self, **options: object) -> None:
         """The entries of a whole log file, more than a queue file, are in a sync that fails."""
-        self.start(index_enable=False)
+        self.start(index_enable=False, **options)
         self.put("T", b"of the first file" * 60, 58)
         self.flush()
         self.dispatch()
@@ -102,7 +102,7 @@ class FailedSyncTests(PowerLossCase):
         self.clock.advance(10)
         self.worker.work()
 
-    def assert_entries_outlast_power(self) -> RecoveryReport:
+    def assert_entries_outlast_power(self, **options: object) -> RecoveryReport:
         """Once a checkpoint covers the second file's begin, recovery doesn't look at the first one any more."""
         self.clock.advance(10)
         (first,) = self.put("T", b"of the second file" * 60)
@@ -113,7 +113,7 @@ class FailedSyncTests(PowerLossCase):
         self.flush()
         self.pass_time(30)
         self.lose_power()
-        report = self.start(index_enable=False)
+        report = self.start(index_enable=False, **options)
         self.assertEqual(report.start, first.offset)
         self.dispatch()
         self.assertEqual(len(self.bodies("T")), 60)
@@ -125,6 +125,14 @@ class FailedSyncTests(PowerLossCase):
         self.kill()
         self.start(same_boot=True, index_enable=False)
         report = self.assert_entries_outlast_power()
+        self.assertEqual(report.dispatched_from, report.start)
+
+    def test_B169_so_are_those_of_more_files_than_a_start_looks_at(self) -> None:
+        small = {"consume_queue_file_size": 5 * ENTRY_SIZE}
+        self.leave_entries_out(**small)
+        self.kill()
+        self.start(same_boot=True, index_enable=False, **small)
+        report = self.assert_entries_outlast_power(**small)
         self.assertEqual(report.dispatched_from, report.start)
 
     def test_B169_entries_that_a_failed_sync_left_out_are_written_again(self) -> None:
