@@ -75,8 +75,8 @@ class LastRun:
         return complete
 
     def found_same(self) -> None:
-        """This slave's log has been found to be the master's, as far as it goes; a kill doesn't take that back. Blocks
-        if it wasn't known."""
+        """This slave's log has been found to be the master's, as far as it goes; a kill doesn't take that back.
+        Blocks if it wasn't known."""
         if self.own:
             self.own = False
             self._write({"master": False, "boot": self._boot, "own": False})
