@@ -345,12 +345,13 @@ class Dispatcher:
             strict=True,
         )
         find, arrival, topics = self._queues.find, self._arrival, scan.topics
+        fresh = scan.base >= self._known_below
         for first, last, topic_row, queue_id, index, offset in runs:
             run = blob[first * layout.QUEUE_ENTRY_SIZE : last * layout.QUEUE_ENTRY_SIZE]
             topic = topics[topic_row]
             queue = find(topic, queue_id)
             # Many queues: runs of one entry, whose cost is that of the calls they make.
-            if queue is not None and queue.gather(index, run, offset):
+            if fresh and queue is not None and queue.gather(index, run, offset):
                 arrival(topic, queue_id, queue.max_offset)
             else:
                 self._append(topic, queue_id, index, run, offset)

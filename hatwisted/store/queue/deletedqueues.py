@@ -19,6 +19,7 @@ from os.path import basename, join
 from twisted.logger import Logger
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, first_reaching
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.wire.storenames import deleted_queue_name, parse_deleted_queue_name
@@ -114,9 +115,15 @@ class DeletedQueues:
             # As deep into the log has been deleted before: that was cut since.
             self.remove([target])
         self._fs.replace(folder, target)
-        queue = self._folders[target] = self._make(target, topic, queue_id)
-        queue.load()
-        queue.recover()
+        queue = self._make(target, topic, queue_id)
+        try:
+            queue.load()
+            queue.recover()
+        except (OSError, StoreError):
+            queue.close()
+            self._fs.replace(target, folder)
+            raise
+        self._folders[target] = queue
         self._note(queue, end)
 
     def truncate(self, physical_end: int, believed: int) -> None:

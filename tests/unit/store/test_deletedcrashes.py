@@ -193,3 +193,19 @@ class DeletedTopicTests(PowerLossCase):
         self.kill()
         self.start(same_boot=True)
         self.assertEqual(self.disk.listdir("/s/consumequeue.deleted"), [])
+
+    def test_a_queue_that_cannot_be_looked_at_where_it_was_moved_stays(self) -> None:
+        """No descriptor is left: it's in service as before, and its messages are there."""
+        self.begin()
+        self.put("T", b"before", 5)
+        self.pass_time(12)
+        self.disk.no_descriptors = True
+        done = self.store.removal.drop_topics(lambda name: name == "T")
+        self.disk.no_descriptors = False
+        self.worker.work()
+        self.assertEqual(self.successResultOf(done), 0)
+        self.put("T", b"after")
+        self.dispatch()
+        self.assertEqual(len(self.bodies("T")), 6)
+        self.delete("T")
+        self.assertEqual(self.bodies("T"), [])
