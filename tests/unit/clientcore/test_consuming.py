@@ -526,6 +526,24 @@ class ProgramTests(ConsumerCase):
             self.assertRaises(BadSetting, ConsumerOptions, assigned={T1: 1}, **wrong)
         self.assertRaises(BadSetting, ConsumerOptions, broadcasting=True, assigned=[T1])
 
+    def test_a_start_that_is_given_up_leaves_the_group(self) -> None:
+        """The others would leave it its share of the queues, which nobody would read."""
+        consumer = self.link.consumer("g", {"T": "*"}, self.listen, ConsumerOptions())
+        call, silent = self.driver.call, Waiter[RemotingCommand]()
+        members = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+        def one_silent(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+            return silent if request.code == members else call(address, request, timeout)
+
+        self.patch(self.driver, "call", one_silent)
+        starting = Task(consumer.start())
+        self.assertFalse(starting.done)
+        starting.cancel()
+        self.assertEqual(self.link.session.consumers, [])
+        left = [each.request.ext for each in self.driver.asked(RequestCode.UNREGISTER_CLIENT)]
+        self.assertEqual(left, [{"clientID": "me", "consumerGroup": "g"}])
+        self.done(consumer.stop())
+
     def test_a_stop_waits_for_the_program_so_long_and_no_longer(self) -> None:
         said = self.logged("warn")
         at_work: list[Waiter[None]] = []
