@@ -207,6 +207,7 @@ class Assignment:
         assert self._locks is not None
         queues = {*self._readers, *self._releasing}
         lapsed = {queue for queue in queues if not self._locks.held(queue)}
+        ours: list[MessageQueue] = []
         try:
             ours, others = await self._locks.lock(queues)
             for queue in [each for each in others if each in self._readers]:
@@ -217,7 +218,7 @@ class Assignment:
             for queue in [each for each in ours if each in lapsed]:
                 await self._regained(queue)
         finally:
-            missing = any(not self._locks.held(queue) for queue in self._readers)
+            missing = not self._readers.keys() <= set(ours)
             self._renew_later(LOCK_RETRY if missing else RENEWAL_INTERVAL)
 
     async def _regained(self, queue: MessageQueue) -> None:

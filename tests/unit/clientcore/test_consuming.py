@@ -628,6 +628,15 @@ class OrderTests(ConsumerCase):
         self.driver.pass_time(0.25)
         self.assertFalse(consumer.carries_progress(T0))
 
+    def test_a_renewal_that_failed_is_tried_again_before_the_lock_lapses(self) -> None:
+        consumer = self.start(orderly=True)
+        self.driver.pass_time(RENEWAL_INTERVAL - 1)
+        self.master.codes = {41: 1}
+        self.driver.pass_time(2)
+        self.master.codes = {}
+        self.driver.pass_time(LOCK_LIFE - RENEWAL_INTERVAL)
+        self.assertTrue(consumer.carries_progress(T0))
+
     def test_a_seek_is_noted_under_the_lock(self) -> None:
         consumer = self.start(orderly=True)
         self.done(consumer.seek(T0, 2))
