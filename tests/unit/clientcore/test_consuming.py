@@ -628,6 +628,25 @@ class OrderTests(ConsumerCase):
         self.driver.pass_time(0.25)
         self.assertFalse(consumer.carries_progress(T0))
 
+    def test_a_reset_holds_for_a_queue_that_is_given_up_once_the_program_is_done(self) -> None:
+        self.master.counts = {0: 0, 1: 1}
+        at_work: list[Waiter[None]] = []
+
+        def listen(batch: Sequence[ReceivedMessage]) -> Waiter[None]:
+            at_work.append(Waiter())
+            return at_work[-1]
+
+        consumer = self.start(listen, orderly=True)
+        self.master.members = ["me", "you"]
+        consumer.rebalance()
+        self.assertNotIn(T1, consumer.queues)
+        consumer.reset({T1: 7})
+        self.assertEqual(self.master.offsets["T", 1], 7)
+        at_work[0].fire(None)
+        given = fastjson.loads(self.driver.asked(RequestCode.UNLOCK_BATCH_MQ)[-1].request.body)["mqSet"]
+        self.assertEqual(given, [{"brokerName": "a", "queueId": 1, "topic": "T"}])
+        self.assertEqual(self.master.offsets["T", 1], 7)
+
     def test_a_renewal_that_failed_is_tried_again_before_the_lock_lapses(self) -> None:
         consumer = self.start(orderly=True)
         self.driver.pass_time(RENEWAL_INTERVAL - 1)
