@@ -52,7 +52,8 @@ class Accumulator:
         return self._free == self._requests and not self._waiting
 
     async def turn(self, message: Message, size: int) -> Batch | SendResult:
-        """A batch to be sent by the caller, or the result that another sender's batch brought."""
+        """A batch to be sent by the caller, or the result that another sender's batch brought. size: its share
+        of a batch; of one that goes alone, more than a batch has."""
         if self._free:
             self._free -= 1
             return Batch([message])
@@ -71,7 +72,7 @@ class Accumulator:
         while self._waiting and len(batch.messages) < MAX_BATCH_MESSAGES:
             message, size, waiter = self._waiting[0]
             total += size
-            if total > self._max_bytes:
+            if total > self._max_bytes or message.wait != first.wait:
                 break
             self._waiting.popleft()
             batch.messages.append(message)

@@ -150,8 +150,13 @@ class Consumer:
         except BaseException:
             self._running = False
             raise
-        await self._session.heartbeat()
-        await self._balance()
+        try:
+            await self._session.heartbeat()
+            await self._balance()
+        except BaseException:
+            # As a member that reads nothing it would keep its share of the queues from the others.
+            self._session.in_background(self.stop(), "leaving the group")
+            raise
         if not self._stopped:
             self._loop(REBALANCE_INTERVAL, self.rebalance, "rebalancing")
             if self._options.auto_commit:

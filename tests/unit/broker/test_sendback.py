@@ -263,6 +263,15 @@ class SendBackTests(SendBackCase):
         self.assertEqual(queues, {"0"})
 
     @inlineCallbacks
+    def test_a_group_that_wanted_no_repetitions_gets_a_queue_for_them_once_it_does(self):  # type: ignore[no-untyped-def]
+        """Its first heartbeat had made the topic without any."""
+        self.tables.topics.ensure("%RETRY%g", 0)
+        yield self.send()
+        self.assertEqual((yield self.send_back()).code, 0)
+        retry = self.tables.topics.get("%RETRY%g")
+        self.assertEqual((self.last().properties["REAL_QID"], retry.read_queue_nums, retry.perm), ("0", 1, 6))
+
+    @inlineCallbacks
     def test_refusals_store_nothing(self):  # type: ignore[no-untyped-def]
         yield self.send()
         end = self.store.log.max_offset

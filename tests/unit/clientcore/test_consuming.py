@@ -526,6 +526,24 @@ class ProgramTests(ConsumerCase):
             self.assertRaises(BadSetting, ConsumerOptions, assigned={T1: 1}, **wrong)
         self.assertRaises(BadSetting, ConsumerOptions, broadcasting=True, assigned=[T1])
 
+    def test_a_start_that_is_given_up_leaves_the_group(self) -> None:
+        """The others would leave it its share of the queues, which nobody would read."""
+        consumer = self.link.consumer("g", {"T": "*"}, self.listen, ConsumerOptions())
+        call, silent = self.driver.call, Waiter[RemotingCommand]()
+        members = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+        def one_silent(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+            return silent if request.code == members else call(address, request, timeout)
+
+        self.patch(self.driver, "call", one_silent)
+        starting = Task(consumer.start())
+        self.assertFalse(starting.done)
+        starting.cancel()
+        self.assertEqual(self.link.session.consumers, [])
+        left = [each.request.ext for each in self.driver.asked(RequestCode.UNREGISTER_CLIENT)]
+        self.assertEqual(left, [{"clientID": "me", "consumerGroup": "g"}])
+        self.done(consumer.stop())
+
     def test_a_stop_waits_for_the_program_so_long_and_no_longer(self) -> None:
         said = self.logged("warn")
         at_work: list[Waiter[None]] = []
@@ -609,6 +627,34 @@ class OrderTests(ConsumerCase):
         self.assertTrue(consumer.carries_progress(T0))
         self.driver.pass_time(0.25)
         self.assertFalse(consumer.carries_progress(T0))
+
+    def test_a_reset_holds_for_a_queue_that_is_given_up_once_the_program_is_done(self) -> None:
+        self.master.counts = {0: 0, 1: 1}
+        at_work: list[Waiter[None]] = []
+
+        def listen(batch: Sequence[ReceivedMessage]) -> Waiter[None]:
+            at_work.append(Waiter())
+            return at_work[-1]
+
+        consumer = self.start(listen, orderly=True)
+        self.master.members = ["me", "you"]
+        consumer.rebalance()
+        self.assertNotIn(T1, consumer.queues)
+        consumer.reset({T1: 7})
+        self.assertEqual(self.master.offsets["T", 1], 7)
+        at_work[0].fire(None)
+        given = fastjson.loads(self.driver.asked(RequestCode.UNLOCK_BATCH_MQ)[-1].request.body)["mqSet"]
+        self.assertEqual(given, [{"brokerName": "a", "queueId": 1, "topic": "T"}])
+        self.assertEqual(self.master.offsets["T", 1], 7)
+
+    def test_a_renewal_that_failed_is_tried_again_before_the_lock_lapses(self) -> None:
+        consumer = self.start(orderly=True)
+        self.driver.pass_time(RENEWAL_INTERVAL - 1)
+        self.master.codes = {41: 1}
+        self.driver.pass_time(2)
+        self.master.codes = {}
+        self.driver.pass_time(LOCK_LIFE - RENEWAL_INTERVAL)
+        self.assertTrue(consumer.carries_progress(T0))
 
     def test_a_seek_is_noted_under_the_lock(self) -> None:
         consumer = self.start(orderly=True)

@@ -325,6 +325,21 @@ class SharingTests(ProducerCase):
         batch = self.driver.requests[-1].request
         self.assertEqual([body for _, body, _ in decode_batch(batch.body)], [b"1", b"2"])
 
+    def test_messages_of_an_order_key_that_cant_share_dont_overtake_those_that_wait(self) -> None:
+        for number, more in enumerate(
+            ({"body": b"x" * 1001}, {"body": b"x", "wait": False}, {"delay_level": 1})
+        ):
+            self.setUp()
+            self.start(coalesce=True, compress_above=1000)
+            fields: list[Any] = [{"body": b"1"}, {"body": b"2"}, {"body": b"y"} | more, {"body": b"4"}]
+            sends = [self.send(order_key="k", **each) for each in fields]
+            for held in self.driver.held:  # more while it goes on
+                self.assertEqual([each for each in self.driver.held if not each.done], [held], number)
+                held.fire(stored())
+            self.assertTrue(all(each.done for each in sends))
+            bodies = [each.request.body for each in self.driver.asked(310)]
+            self.assertEqual([bodies[0], bodies[1], bodies[3]], [b"1", b"2", b"4"], number)
+
     def test_what_cant_share_goes_by_itself(self) -> None:
         self.fill(0, compress_above=1000)
         for body, more in ((b"x", {"delay_level": 1}), (b"x" * 1001, {}), (b"y", {"wait": False})):
