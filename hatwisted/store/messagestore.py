@@ -240,8 +240,6 @@ class MessageStore:
         flushed = yield self.flusher.flush_now()
         self.flusher.line.release_all()
         yield self.sync.under_way
-        if self.index is not None and dispatched:
-            self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
         synced = yield self.sync.run()
         self._queue_writer.stop()
         try:
