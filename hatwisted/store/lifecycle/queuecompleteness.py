@@ -29,7 +29,7 @@ from hatwisted.wire import layout
 
 CHECKED_FILES: Final = 64
 """Newest log files that are checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
-and a few seconds. What is older has been checked at earlier starts."""
+and a few seconds. What is older has been checked at earlier starts, and is again if one of these lacks something."""
 
 BLOCK: Final = 1 << 16
 """Entries read at once: 1.3 MB."""
@@ -61,7 +61,18 @@ def first_incomplete_file(
     - end: the log's end
     - tick: called after each queue
     """
-    starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
+    starts = [start for start in files.starts if start < end]
+    incomplete = _first_incomplete(files, queues, starts[-CHECKED_FILES:], end, tick)
+    if incomplete is None or len(starts) <= CHECKED_FILES:
+        return incomplete
+    # What is missing may be missing in older files as well: of a queue that was removed, all is.
+    return _first_incomplete(files, queues, starts, end, tick)
+
+
+def _first_incomplete(
+    files: FileQueue, queues: ConsumeQueueTable, starts: list[int], end: int, tick: Callable[[], None]
+) -> int | None:
+    """The same among these files."""
     if not starts:
         return None
     named = _Named(starts, files.file_size)
