@@ -1,4 +1,4 @@
-"""A start on a full disk: what is stored can be read, and retention makes room, as in a broker that was running."""
+"""A start on a full disk: what is stored can be read, and retention makes room, as in one that was running."""
 
 from __future__ import annotations
 

@@ -24,3 +24,17 @@ class OlderFilesTests(PowerLossCase):
         self.start()
         self.assertEqual(len(self.bodies("T")), 20)
         self.assertNotIn(b"", self.bodies("T"))
+
+    def test_entries_before_indexes_that_were_left_blank_count(self) -> None:
+        self.patch(queuecompleteness, "BLOCK", 4)
+        self.start()
+        self.put("T", bytes(5000), 30)
+        self.dispatch()
+        self.store.log.queue_offsets["T", 0] = 40
+        self.put("T", bytes(5000), 5)
+        self.dispatch()
+        stopped = self.store.stop()
+        self.pass_time(1)
+        self.successResultOf(stopped)
+        self.kill()
+        self.assertEqual(self.start().dispatched_bytes, 0)
