@@ -29,7 +29,7 @@ from hatwisted.wire import layout
 
 CHECKED_FILES: Final = 64
 """Newest log files that are checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
-and a few seconds. What is older has been checked at earlier starts."""
+and a few seconds. What is older has been checked at earlier starts, and is again if these lack something."""
 
 BLOCK: Final = 1 << 16
 """Entries read at once: 1.3 MB."""
@@ -61,7 +61,18 @@ def first_incomplete_file(
     - end: the log's end
     - tick: called after each queue
     """
-    starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
+    starts = [start for start in files.starts if start < end]
+    incomplete = _first_incomplete(files, queues, starts[-CHECKED_FILES:], end, tick)
+    if incomplete is None or len(starts) <= CHECKED_FILES:
+        return incomplete
+    # What is missing may be missing in older files as well: of a queue that was removed, all is.
+    return _first_incomplete(files, queues, starts, end, tick)
+
+
+def _first_incomplete(
+    files: FileQueue, queues: ConsumeQueueTable, starts: list[int], end: int, tick: Callable[[], None]
+) -> int | None:
+    """The same among these files."""
     if not starts:
         return None
     named = _Named(starts, files.file_size)
@@ -105,8 +116,8 @@ class _Named:
         names an older file. Some may name newer ones, which are dispatched again anyway."""
         physical, sizes = entries["physical"].astype(np.int64), entries["size"].astype(np.int64)
         files = (physical - self._starts[0]) // self._file_size
-        young = (sizes != layout.PRE_BLANK_SIZE) & (physical >= self._starts[0])
-        inside = young & (files < len(self._starts))
+        young = physical >= self._starts[0]
+        inside = young & (files < len(self._starts)) & (sizes != layout.PRE_BLANK_SIZE)
         if not inside.any():
             return bool(young.all())
         if not inside.all():

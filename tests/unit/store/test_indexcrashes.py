@@ -34,3 +34,47 @@ class FailedIndexSyncTests(PowerLossCase):
         self.lose_power()
         self.start(**shape)
         self.assertEqual([self.found(key) for key in ("before", "skipped", "after")], [5, 1000, 5])
+
+
+class KeylessTests(PowerLossCase):
+    """An index that needs nothing ends far back, or has never begun."""
+
+    def fill(self, properties: bytes = b"") -> None:
+        for _ in range(8):
+            self.put("T", bytes(30_000), 2, properties=properties)
+            self.flush()
+            self.dispatch()
+        self.pass_time(12)
+
+    def test_messages_without_keys_are_not_all_dispatched_again_after_a_kill(self) -> None:
+        self.start()
+        self.fill()
+        self.put("T", b"later")
+        self.kill()
+        report = self.start(same_boot=True)
+        self.assertGreater(report.start, 0)
+        self.assertEqual(report.dispatched_from, report.start)
+
+    def test_nor_after_a_power_failure_nor_behind_some_with_keys(self) -> None:
+        self.start()
+        self.put("T", b"", properties=b"KEYS\x01k")
+        self.fill()
+        self.put("T", b"later", properties=b"KEYS\x01k")
+        self.flush()
+        self.lose_power()
+        report = self.start()
+        self.assertGreater(report.start, 0)
+        self.assertEqual(report.dispatched_from, report.start)
+        assert self.store.index is not None
+        self.assertEqual(len(self.store.index.query("T", "k", 10, 0, 1 << 60)), 2)
+
+    def test_an_index_that_has_lost_its_last_items_is_built_again(self) -> None:
+        self.start()
+        self.fill(b"KEYS\x01k")
+        self.put("T", b"later")
+        self.kill()
+        self.disk.remove_all("/s/index/")
+        report = self.start(same_boot=True)
+        self.assertEqual(report.dispatched_from, 0)
+        assert self.store.index is not None
+        self.assertEqual(len(self.store.index.query("T", "k", 100, 0, 1 << 60)), 16)
