@@ -21,8 +21,10 @@ def state_of(view: View, broker: BrokerFigures) -> tuple[str, Mood]:
     if broker.error is not None:
         return "no answer", Mood.BAD
     if broker.is_master:
-        count = None if broker.slaves is None else len(broker.slaves)
-        return ("up" if count is None else f"up, {counted(count, 'slave')} linked"), Mood.GOOD
+        if broker.slaves is None:
+            return "up", Mood.GOOD
+        alone = broker.role == "SYNC_MASTER" and not broker.slaves
+        return f"up, {counted(len(broker.slaves), 'slave')} linked", Mood.BAD if alone else Mood.GOOD
     lag = view.lag(broker)
     if lag is None:
         return "up", Mood.GOOD

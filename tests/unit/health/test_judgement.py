@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.health import javatext
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import FAR_BEHIND, GROUP_BEHIND, Weight, findings
+from hatwisted.health.words import Mood, state_of
 from tests.support.golden import GOLDEN
 
 NAMES = "10.0.0.1:9876"
@@ -223,3 +224,12 @@ class FindingsTests(SynchronousTestCase):
     def test_problems_come_first(self):
         pair = look(broker(0, 9, brokerVersionDesc="V5_3_3"), broker(1, 10, brokerVersionDesc="V4_9_7"))
         self.assertEqual(names(pair), ["slave-ahead", "versions-differ"])
+
+
+class WordsTests(SynchronousTestCase):
+    def test_a_sync_master_without_slaves_is_in_no_good_mood(self):
+        for role, mood in (("SYNC_MASTER", Mood.BAD), ("ASYNC_MASTER", Mood.GOOD)):
+            seen = look(broker(0, 100, role=role, ha={"haConnectionInfo": []}))
+            self.assertEqual(
+                state_of(View(before=seen, now=seen), seen.brokers[0]), ("up, 0 slaves linked", mood)
+            )
