@@ -3,7 +3,8 @@
 Read `decode` (files into record batches), `schemas` (bodies into typed columns), `spark` (the data sources
 `commitlog` and `rocketmq`), `remote` (clusters over the network), `delta` and `iceberg` (tables that take each
 batch once) and `jobs` (what is done with all that). `read_arrow` is the entry point for pandas, polars and
-anything else that takes Arrow, `union_read` for one query over a landed table and what is still only in the log.
+anything else that takes Arrow, `register` for Spark sessions that don't find the formats, `union_read` for one
+query over a landed table and what is still only in the log.
 
 Nothing in here imports Twisted or writes to a store that a broker runs on; importing the package itself
 imports neither PySpark nor pyarrow.
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from hatwisted.pipeline.decode.logreader import read_arrow
     from hatwisted.pipeline.jobs.union.unionread import union_arrow, union_read
+    from hatwisted.pipeline.spark.registration import register
 
-__all__ = ["read_arrow", "union_arrow", "union_read"]
+__all__ = ["read_arrow", "register", "union_arrow", "union_read"]
 
 _FROM: Final = {
     "read_arrow": "hatwisted.pipeline.decode.logreader",
+    "register": "hatwisted.pipeline.spark.registration",
     "union_arrow": "hatwisted.pipeline.jobs.union.unionread",
     "union_read": "hatwisted.pipeline.jobs.union.unionread",
 }

@@ -108,14 +108,18 @@ def lives(
         yield Lives(program, stores, table, folder)
 
 
-def drawn(steps: dict[str, int], chance: random.Random, sign: int = signal.SIGKILL) -> End:
+def drawn(
+    steps: dict[str, int], chance: random.Random, sign: int = signal.SIGKILL, near: str | None = None
+) -> End:
     """A step of a life like one that has ended; rare ones are as likely as those that are taken often.
 
     - steps: how often each was taken
     - chance: what draws
     - sign: signal that ends it
+    - near: half of the time a step of this fault's own code, if it has some
     """
-    step = chance.choice(sorted(steps))
+    own = [step for step in steps if near is not None and f" {near.replace('-', '_')}" in step]
+    step = chance.choice(sorted(own if own and chance.random() < 0.5 else steps))
     return End(step, chance.randint(1, steps[step]), sign)
 
 

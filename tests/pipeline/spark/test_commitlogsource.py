@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from hatwisted.pipeline import register
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.spark.damagetable import read_damages
@@ -87,6 +89,17 @@ def test_a_store_at_a_url(spark: SparkSession, log: GrowingStore, copy: Path, tm
         assert skipping.load(f"file://{copy}").count() == len(here) - 1
         (found,) = read_damages(spark, damages).collect()
         assert (found["broker"], found["begin"], found["end"]) == ("broker-a", *log.offsets[10:12])
+
+
+def test_formats_that_spark_does_not_find_are_registered(spark: SparkSession, log: GrowingStore) -> None:
+    session, unknown = spark.newSession(), "DATA_SOURCE_NOT_FOUND"
+    with pytest.raises(Py4JJavaError, match=unknown):
+        session.read.format("hatwisted-delta").load()
+    assert register(session) is session
+    with pytest.raises((Py4JJavaError, PySparkException)) as refused:  # it can't be read from
+        session.read.format("hatwisted-delta").load()
+    assert unknown not in str(refused.value)
+    assert session.read.format("commitlog").load(str(log.root)).count() == len(log.offsets)
 
 
 def test_several_brokers_by_list_and_pattern(spark: SparkSession, tmp_path: Path) -> None:
