@@ -49,7 +49,7 @@ class IcebergAuditTests(TestCase):
         return load_catalog("lake").load_table(("rocketmq", "messages"))
 
     def land(self, *stores: Path) -> None:
-        how = LandOptions(compact_below=None, max_bytes_per_trigger=20_000)
+        how = LandOptions(compact_below=None, max_bytes_per_trigger=10_000)
         land([str(store) for store in stores or (self.store.root,)], NAME, how)
 
     def audit(self, store: Path | None = None, **options: Any) -> AuditResult:
