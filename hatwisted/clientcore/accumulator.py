@@ -35,10 +35,14 @@ _Entry = tuple[Message, int, Waiter[Batch | SendResult]]
 
 
 class Accumulator:
-    """Messages of one topic that wait for a request of theirs to be answered, in order."""
+    """Messages of one topic that wait for a request of theirs to be answered, in order.
 
-    def __init__(self, requests: int) -> None:
+    requests: under way at a time; max_bytes: of a batch
+    """
+
+    def __init__(self, requests: int, max_bytes: int = MAX_BATCH_BYTES) -> None:
         self._free = requests
+        self._max_bytes = max_bytes
         self._requests = requests
         self._waiting: deque[_Entry] = deque()
 
@@ -48,7 +52,8 @@ class Accumulator:
         return self._free == self._requests and not self._waiting
 
     async def turn(self, message: Message, size: int) -> Batch | SendResult:
-        """A batch to be sent by the caller, or the result that another sender's batch brought."""
+        """A batch to be sent by the caller, or the result that another sender's batch brought. size: its share
+        of a batch; of one that goes alone, more than a batch has."""
         if self._free:
             self._free -= 1
             return Batch([message])
@@ -67,7 +72,7 @@ class Accumulator:
         while self._waiting and len(batch.messages) < MAX_BATCH_MESSAGES:
             message, size, waiter = self._waiting[0]
             total += size
-            if total > MAX_BATCH_BYTES:
+            if total > self._max_bytes or message.wait != first.wait:
                 break
             self._waiting.popleft()
             batch.messages.append(message)

@@ -76,6 +76,8 @@ class Assignment:
         self._auto_commit = auto_commit
         self._readers: dict[MessageQueue, QueueReader] = {}
         self._releasing: set[MessageQueue] = set()
+        self._overruled: set[MessageQueue] = set()
+        """Of those, the ones that were reset meanwhile."""
         self._retry: Timer | None = None
         self._renewal: Timer | None = None
         self._noting = Lock()
@@ -160,11 +162,12 @@ class Assignment:
         try:
             await self._work.finished([reader])
             if hand_over:
-                if locks.held(queue) and self._auto_commit:
+                if locks.held(queue) and self._auto_commit and queue not in self._overruled:
                     await self._note(lambda: [queue], lambda _: reader.progress)
                 await locks.unlock([queue])
         finally:
             self._releasing.discard(queue)
+            self._overruled.discard(queue)
         self._owner.rebalance()
 
     async def reset(self, table: Mapping[MessageQueue, int]) -> None:
@@ -173,6 +176,7 @@ class Assignment:
         allowed = {queue: at for queue, at in table.items() if self.holds(queue)}
         for queue in sorted(table.keys() & self._readers.keys()):
             self._drop(queue)
+        self._overruled |= allowed.keys() & self._releasing
         await self._note(lambda: allowed, allowed.get)
 
     async def close(self) -> None:
@@ -207,6 +211,7 @@ class Assignment:
         assert self._locks is not None
         queues = {*self._readers, *self._releasing}
         lapsed = {queue for queue in queues if not self._locks.held(queue)}
+        ours: list[MessageQueue] = []
         try:
             ours, others = await self._locks.lock(queues)
             for queue in [each for each in others if each in self._readers]:
@@ -217,7 +222,7 @@ class Assignment:
             for queue in [each for each in ours if each in lapsed]:
                 await self._regained(queue)
         finally:
-            missing = any(not self._locks.held(queue) for queue in self._readers)
+            missing = not self._readers.keys() <= set(ours)
             self._renew_later(LOCK_RETRY if missing else RENEWAL_INTERVAL)
 
     async def _regained(self, queue: MessageQueue) -> None:

@@ -150,8 +150,13 @@ class Consumer:
         except BaseException:
             self._running = False
             raise
-        await self._session.heartbeat()
-        await self._balance()
+        try:
+            await self._session.heartbeat()
+            await self._balance()
+        except BaseException:
+            # As a member that reads nothing it would keep its share of the queues from the others.
+            self._session.in_background(self.stop(), "leaving the group")
+            raise
         if not self._stopped:
             self._loop(REBALANCE_INTERVAL, self.rebalance, "rebalancing")
             if self._options.auto_commit:
@@ -331,8 +336,10 @@ class Consumer:
         self._session.in_background(self._reset(table), "resetting offsets")
 
     async def _reset(self, table: Mapping[MessageQueue, int]) -> None:
-        await self._assignment.reset(table)
-        await self._balance()
+        # A share-out beside it would begin to read where the group was before: the place is told in its turn.
+        async with self._balancing:
+            await self._assignment.reset(table)
+            await self._share_out()
 
     async def listen(self, message: ReceivedMessage) -> AckIndex | None:
         """One message to the program, besides those of the queues; returns when it's consumed."""

@@ -238,7 +238,10 @@ class ConsumeService:
         self._begin(reader, 1)
 
     def _failed(self, error: Exception, reader: QueueReader) -> None:
-        if isinstance(error, Unsettled) or (self._stopped and isinstance(error, ClientError)):
+        if self._stopped and isinstance(error, ClientError):
             return
-        self._driver.log.exception("consuming {queue} ended", error, queue=reader.queue)
+        if not isinstance(error, Unsettled):
+            self._driver.log.exception("consuming {queue} ended", error, queue=reader.queue)
+        elif not self._ready(reader):
+            return  # whoever made it so says when it's over
         self._suspend(reader)

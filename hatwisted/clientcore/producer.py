@@ -93,8 +93,9 @@ class Producer:
         """
         if self._options.coalesce and queue is None:
             size = batch_share(message)
-            if self._may_share(message, size):
-                return await self._send_sharing(message, size)
+            shares = self._may_share(message, size)
+            if shares or message.order_key is not None:  # who goes alone mustn't overtake those that wait
+                return await self._send_sharing(message, size, shares)
         out = self.outgoing(message)
         if queue is not None:
             out = replace(out, fixed_queue=queue)
@@ -163,8 +164,13 @@ class Producer:
         )
 
     def _may_share(self, message: Message, size: int) -> bool:
-        small = size <= min(MAX_BATCH_BYTES, self._options.max_message_size)
+        small = size <= self._most_shared
         return small and len(message.body) <= self._options.compress_above and not message.delay_level
+
+    @property
+    def _most_shared(self) -> int:
+        """Bytes of a batch that is gathered: no more than a program's own batches may have."""
+        return min(MAX_BATCH_BYTES, self._options.max_message_size)
 
     async def send_retry(self, message: Message, unique_key: str, times: int, most: int) -> SendResult:
         """Send a consumer's copy of a message that failed.
@@ -300,16 +306,16 @@ class Producer:
 
     # ---- sharing requests
 
-    async def _send_sharing(self, message: Message, size: int) -> SendResult:
+    async def _send_sharing(self, message: Message, size: int, shares: bool) -> SendResult:
         self._check_open()
         # Its own mistakes fail it now: later they would fail its whole batch.
         checked_topic(message.topic)
         checked_properties(message.all_properties(self.group))
-        key = (message.topic, message.wait, message.order_key)
+        key = (message.topic, message.wait or message.order_key is not None, message.order_key)
         accumulator = self._accumulators.get(key)
         if accumulator is None:
             requests = 1 if message.order_key is not None else TOPIC_REQUESTS
-            accumulator = self._accumulators[key] = Accumulator(requests)
+            accumulator = self._accumulators[key] = Accumulator(requests, self._most_shared)
         held = self._gathered_bytes
         if held and held + size > self._options.max_waiting_bytes:
             raise ProducerFull(f"{held} bytes are waiting to be sent: await ready() between sends")
@@ -317,7 +323,7 @@ class Producer:
         self._unsettled += 1
         try:
             try:
-                batch = await accumulator.turn(message, size)
+                batch = await accumulator.turn(message, size if shares else self._most_shared + 1)
             finally:
                 self._gathered_bytes -= size
             if isinstance(batch, SendResult):
@@ -372,4 +378,4 @@ def _ms(seconds: float) -> int:
 
 
 _Shared = tuple[str, bool, str | None]
-"""What the messages of a batch have in common: topic, wait, order key."""
+"""What messages that wait in one line have in common: topic, wait (of those without an order key), order key."""

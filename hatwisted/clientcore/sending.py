@@ -186,10 +186,18 @@ def batched(messages: Sequence[Message], unique_keys: Sequence[str], limit: int)
 
 
 def batch_share(message: Message) -> int:
-    """About the bytes that `message` adds to a batch. Raises BadMessage."""
-    checked_message(message)
-    names = sum(len(name) + len(value) + 2 for name, value in message.properties.items())
-    return BATCH_ENTRY_FIXED + len(checked_body(message.body)) + names + 64
+    """The bytes that `message` adds to a batch, or a few more. Raises BadMessage."""
+    properties = checked_message(message).properties
+    texts = sum(_size(name) + _size(value) + 2 for name, value in properties.items())
+    if message.tags:
+        texts += len(layout.PROPERTY_TAGS) + _size(message.tags) + 2
+    if message.keys:
+        texts += len(layout.PROPERTY_KEYS) + sum(_size(key) + 1 for key in message.keys) + 2
+    return BATCH_ENTRY_FIXED + len(checked_body(message.body)) + texts + 64
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def results(answer: RemotingCommand, out: Outgoing, queue: MessageQueue, address: str) -> list[SendResult]:

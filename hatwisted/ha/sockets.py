@@ -9,6 +9,7 @@ of delay.
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from twisted.internet.interfaces import ISSLTransport, ISystemHandle, ITCPTransp
 
 from hatwisted.tls.certificates import names_of
 from hatwisted.tls.tlslayer import TlsLayer
+from hatwisted.wire.networks import plain_address
 
 CLOSE_LINGER = 0.5
 """Seconds for the last bytes to leave after a close; then the link is reset. Below the 1 s limit of a stop."""
@@ -31,8 +33,10 @@ class SocketSizes:
 
 
 def peer_names(address: object) -> tuple[str, str]:
-    """A peer's host, and host and port as logs and tools name it."""
+    """A peer's host, and host and port as logs and tools name it, and as the ports of clients do."""
     host = getattr(address, "host", "unknown")
+    with suppress(ValueError):
+        host = str(plain_address(host))
     return host, f"{host}:{getattr(address, 'port', 0)}"
 
 

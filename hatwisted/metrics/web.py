@@ -6,6 +6,7 @@ dropped as it comes; connections have a time limit and a number.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any, Final
@@ -15,17 +16,18 @@ from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
-from twisted.web.http import INTERNAL_SERVER_ERROR, NOT_ALLOWED, SERVICE_UNAVAILABLE
+from twisted.web.http import INTERNAL_SERVER_ERROR, NOT_ALLOWED, SERVICE_UNAVAILABLE, HTTPChannel
 from twisted.web.pages import notFound
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.health import Health
-from hatwisted.wire.networks import Networks
+from hatwisted.wire.networks import Networks, counted_as
 
 MAX_CONNECTIONS: Final = 64
-"""Open at a time: a scraper or two, probes, a few pages."""
+"""Open at a time: a scraper or two, probes, a few pages. Beyond that the oldest of the host that has most of them
+is closed, not the newcomer: a probe that isn't let in ends a broker which is well."""
 
 TIMEOUT: Final = 30.0
 """Seconds without a byte before a connection is closed; scrapers come every 15 s or so and keep theirs."""
@@ -46,9 +48,29 @@ class BodilessRequest(Request):
         """See Request."""
 
 
+class TurnByTurn(HTTPChannel):
+    """A connection whose requests have a turn of the loop each, however many have come at once."""
+
+    _lost = False
+
+    def requestDone(self, request: Request) -> None:
+        """See HTTPChannel, which goes on with the next one at once."""
+        self.callLater(0, lambda: self._next(request))
+
+    def _next(self, request: Request) -> None:
+        if not self._lost:
+            super().requestDone(request)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """See HTTPChannel."""
+        self._lost = True
+        super().connectionLost(reason)
+
+
 class QuietSite(Site):
     """Without an access log: probes come every few seconds."""
 
+    protocol = TurnByTurn  # type: ignore[assignment]
     requestFactory = BodilessRequest
     displayTracebacks = False
 
@@ -64,15 +86,30 @@ class Gate(WrappingFactory):
     def __init__(self, site: Site, networks: Networks | None) -> None:
         super().__init__(site)
         self._networks = networks
+        self._hosts: dict[ProtocolWrapper, str] = {}
+        """Of those that are open, the oldest first."""
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]
         """See Factory: None closes the connection."""
         host = getattr(addr, "host", "")
         if self._networks is not None and host not in self._networks:
             return None
-        if len(self.protocols) >= MAX_CONNECTIONS:
-            return None
         return super().buildProtocol(addr)
+
+    def registerProtocol(self, p: ProtocolWrapper) -> None:
+        """See WrappingFactory: a connection has begun."""
+        super().registerProtocol(p)
+        self._hosts[p] = counted_as(getattr(p.getPeer(), "host", ""))
+        if len(self._hosts) > MAX_CONNECTIONS:
+            ((host, _),) = Counter(self._hosts.values()).most_common(1)
+            oldest = next(each for each, of in self._hosts.items() if of == host)
+            del self._hosts[oldest]
+            oldest.abortConnection()
+
+    def unregisterProtocol(self, p: ProtocolWrapper) -> None:
+        """See WrappingFactory: it has ended."""
+        super().unregisterProtocol(p)
+        self._hosts.pop(p, None)
 
 
 class Page(Resource):

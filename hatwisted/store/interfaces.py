@@ -96,7 +96,8 @@ class IFileSystem(Interface):
         """
 
     def listdir(path: str) -> list[str]:
-        """Names in a folder, sorted; empty if the folder is missing."""
+        """Names in a folder, sorted, without what the file system keeps there itself; empty if the folder is
+        missing."""
 
     def exists(path: str) -> bool:
         """Is there a file or folder?"""

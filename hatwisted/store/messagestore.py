@@ -135,7 +135,9 @@ class MessageStore:
         self.flusher = Flusher(self.log, clock, flush_worker, self._flushed, self._mark.note)
         self.flush: IFlushPolicy = _flush_policy(options, self.flusher, self.log, clock)
         self.removal = QueueRemoval(fs, clock, worker, self.log, self.queues)
-        expiring = Expiring(self.log, LogAges(self.log, clock), self.queues, self.index)
+        expiring = Expiring(
+            self.log, LogAges(self.log, clock), self.queues, self.index, self.queues.deleted, self.checkpoint
+        )
         rules = RetentionRules(options.retention, local_time=options.local_time)
         self.retention = Retention(fs, clock, worker, self.watermark, expiring, rules)
         self.stats = StoreStats(clock)
@@ -240,8 +242,6 @@ class MessageStore:
         flushed = yield self.flusher.flush_now()
         self.flusher.line.release_all()
         yield self.sync.under_way
-        if self.index is not None and dispatched:
-            self.checkpoint.indexed = (self.index.end_physical, self.dispatcher.reput_offset)
         synced = yield self.sync.run()
         self._queue_writer.stop()
         try:

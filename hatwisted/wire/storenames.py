@@ -20,6 +20,10 @@ LAST_RUN_FILE: Final = "lastrun"
 FLUSHED_FILE: Final = "flushed"
 """How far the last run has synced the log, for a restart on the same boot. Not RocketMQ's either."""
 
+LOST_AND_FOUND: Final = "lost+found"
+"""What ext4 makes in the root of a file system: there if a disk is mounted right at one of these folders. RocketMQ
+4.9 doesn't load such a store, 5.x does."""
+
 DELETED_SUFFIX: Final = ".deleted"
 """The folder next to QUEUE_FOLDER with the queues of deleted topics. Not RocketMQ's."""
 DELETED_MARK: Final = "@"

@@ -2,7 +2,8 @@
 
 Judged: what was acknowledged as flushed is there; the log is a prefix of what was appended, no put that was
 refused among it; every record has its queue entry at its queue offset, and no entry names anything else; numbering
-goes on. `python -m tests.support.crashfuzz 500 [async] [faults] [from N]` prints the outcomes.
+goes on. Topics are deleted and made again, here or, as a slave sees it, elsewhere: a queue has the records of its
+topic's last life. `python -m tests.support.crashfuzz 500 [async] [faults] [deletes] [from N]` prints the outcomes.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from hatwisted.sim.trace import Trace
 from hatwisted.store.errors import DamagedLog
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
-from hatwisted.wire.layout import MAGIC_BLANK, QUEUE_ENTRY, RECORD_HEAD
+from hatwisted.wire.layout import MAGIC_BLANK, PRE_BLANK_SIZE, QUEUE_ENTRY, RECORD_HEAD
 from tests.support.manualworker import ManualWorker
 
 HOST = HostPort(b"\x7f\0\0\1", 10911).pack()
@@ -46,26 +48,42 @@ class Outcomes:
 
     starts: int = 0
     refused: int = 0
+    rebuilt: int = 0
+    """After an orderly stop, for nothing."""
     violations: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         kinds = Counter(text.partition(":")[0] for text in self.violations.values())
         share = self.refused / max(1, self.starts)
         return (
-            f"{self.starts} starts, {self.refused} refused as damaged ({share:.1%}), violations {dict(kinds)}"
+            f"{self.starts} starts, {self.refused} refused as damaged ({share:.1%}), {self.rebuilt} built queues "
+            f"again for nothing, violations {dict(kinds)}"
         )
 
 
-class CrashRun:
-    """One seed. sync: SYNC_FLUSH; faults: the disk refuses some writes and syncs."""
+@dataclass
+class Deletion:
+    """Of a topic's queue. at: the log's end then; whole: it's durable, and nothing was on its way to the queue."""
 
-    def __init__(self, seed: int, *, sync: bool = True, faults: bool = False) -> None:
+    at: int
+    whole: bool = False
+
+
+class CrashRun:
+    """One seed. sync: SYNC_FLUSH; faults: the disk refuses some writes and syncs; deletes: topics are deleted."""
+
+    def __init__(self, seed: int, *, sync: bool = True, faults: bool = False, deletes: bool = False) -> None:
         self.random = Random(seed)
         self.clock = Clock()
         self.clock.advance(1.7e9)
         self.disk = SimDisk(self.clock.seconds, Trace(self.clock.seconds))
         self.sync = sync
         self.faults = faults
+        self.deletes = deletes
+        self.deleted: dict[QueueKey, Deletion] = {}
+        """The last one of each."""
+        self.stopped = False
+        """Did the last life end in order, with all that there was on the disk?"""
         self.history = bytearray()
         """All that was appended and still counts."""
         self.durable = 0
@@ -81,12 +99,13 @@ class CrashRun:
             outcomes.starts += 1
             store = self._made()
             try:
-                store.load(same_boot=self.same_boot)
+                report = store.load(same_boot=self.same_boot)
             except DamagedLog as damage:
                 outcomes.refused += 1
                 if damage.offset < self.durable and self.history[damage.offset : self.durable]:
                     self._judge_damage(damage)
                 return
+            outcomes.rebuilt += self.stopped and report.dispatched_bytes > 0
             self._judge_log(store)
             self._judge_queues(store)
             self._live(store)
@@ -116,6 +135,8 @@ class CrashRun:
         end = store.log.max_offset
         if end < self.durable:
             raise Violation(f"lost: acknowledged up to {self.durable}, recovered up to {end}")
+        for deletion in self.deleted.values():
+            deletion.at = min(deletion.at, end)
         held = _bytes(store)
         same = min(end, len(self.history))
         if held[:same] != self.history[:same]:
@@ -130,19 +151,25 @@ class CrashRun:
         expected: dict[QueueKey, list[tuple[int, int]]] = {}
         for offset, size, key, index in _records(store):
             rows = expected.setdefault(key, [])
+            if self.deletes and not index:
+                rows.clear()  # another life of the topic
             if index != len(rows):
                 raise Violation(f"numbering: {key} has {index} behind {len(rows)} records")
             rows.append((offset, size))
         for key, rows in expected.items():
-            queue = store.queues.find(*key)
-            count = 0 if queue is None else queue.max_offset
-            if queue is None or count != len(rows):
+            found = _entries(store.queues.find(*key))
+            count = len(found)
+            deletion = self.deleted.get(key, Deletion(0))
+            if not count and (not rows or sum(rows[-1]) <= deletion.at):
+                rows = []
+            elif deletion.whole and sum(rows[-1]) <= deletion.at:
+                raise Violation(f"deleted: {key} has {count} entries again")
+            if count != len(rows):
                 raise Violation(f"queue: {key} has {count} entries for {len(rows)} records")
-            found = [entry[:2] for entry in QUEUE_ENTRY.iter_unpack(queue.read(0, count))]
-            if found != rows:
-                wrong = next(i for i, (a, b) in enumerate(zip(found, rows, strict=True)) if a != b)
-                raise Violation(f"entry: {key} {wrong} is {found[wrong]}, not {rows[wrong]}, of {count}")
-            if store.log.queue_offsets.get(key) != len(rows):
+            for number, (entry, row) in enumerate(zip(found, rows, strict=True)):
+                if entry != row and not (entry[1] == PRE_BLANK_SIZE and sum(row) <= deletion.at):
+                    raise Violation(f"entry: {key} {number} is {entry}, not {row}, of {count}")
+            if store.log.queue_offsets.get(key, 0) != len(rows):
                 raise Violation(f"next offset: {key}")
         for queue in store.queues:
             if queue.max_offset and (queue.topic, queue.queue_id) not in expected:
@@ -177,6 +204,8 @@ class CrashRun:
 
     def _step(self, store: MessageStore) -> None:
         random = self.random
+        if self.deletes and random.random() < 0.05:
+            self._delete(store)
         puts = [self._put() for _ in range(random.randrange(1, 6))]
         try:
             store.append(puts)
@@ -196,6 +225,25 @@ class CrashRun:
         if not self.sync:
             self.durable = max(self.durable, store.log.flushed_offset)
 
+    def _delete(self, store: MessageStore) -> None:
+        """A topic, or what a slave sees of that: its master numbers a queue from 0 again."""
+        random = self.random
+        topic = random.choice("ABC")
+        keys = [key for key in store.log.queue_offsets if key[0] == topic]
+        made = {key: Deletion(store.log.max_offset) for key in keys}
+        self.deleted |= made
+        if random.random() < 0.4:
+            store.log.queue_offsets.update(dict.fromkeys(keys, 0))
+            return
+        ends = {key: 0 if (queue := store.queues.find(*key)) is None else queue.max_offset for key in keys}
+        whole = [key for key in keys if ends[key] == store.log.queue_offsets[key]]
+
+        def durable(_: int) -> None:
+            for key in whole:
+                made[key].whole = not self.faults
+
+        store.removal.drop_topics(lambda name: name == topic).addCallbacks(durable, lambda failure: None)
+
     def _put(self) -> Put:
         random = self.random
         body = random.randbytes(random.choice((10, 300, 3000, 9000)))
@@ -209,6 +257,7 @@ class CrashRun:
     def _end(self, store: MessageStore) -> None:
         random = self.random
         self.same_boot = not self.disk.powerless
+        self.stopped = False
         if not self.disk.powerless and random.random() < 0.2:
             stopping = store.stop()
             for _ in range(400):
@@ -219,6 +268,7 @@ class CrashRun:
                 raise Violation("stop: it hangs")
             if store.log.stopped_reason is None:
                 self.durable = max(self.durable, store.log.max_offset)
+                self.stopped = not self.faults
         elif not self.disk.powerless and random.random() < 0.25:
             self.disk.process_gone()
         else:
@@ -243,6 +293,18 @@ def _is_blank(surplus: bytes) -> bool:
     return surplus[: RECORD_HEAD.size] == RECORD_HEAD.pack(len(surplus), MAGIC_BLANK)
 
 
+def _entries(queue: ConsumeQueue | None) -> list[tuple[int, int]]:
+    """(physical offset, size) of each entry from 0 on; what was before the queue's first file is blank."""
+    if queue is None:
+        return []
+    first = queue.min_offset
+    rows = QUEUE_ENTRY.iter_unpack(queue.read(first, queue.max_offset - first))
+    found = [(0, PRE_BLANK_SIZE)] * first + [row[:2] for row in rows]
+    if len(found) != queue.max_offset:
+        raise Violation(f"queue: {queue} gives {len(found)} entries")
+    return found
+
+
 def _records(store: MessageStore) -> Iterable[tuple[int, int, QueueKey, int]]:
     """Physical offset, size, queue and queue offset of each record of the log."""
     at = 0
@@ -256,12 +318,12 @@ def _records(store: MessageStore) -> Iterable[tuple[int, int, QueueKey, int]]:
         at += size
 
 
-def run(seeds: Iterable[int], *, sync: bool = True, faults: bool = False) -> Outcomes:
+def run(seeds: Iterable[int], *, sync: bool = True, faults: bool = False, deletes: bool = False) -> Outcomes:
     """These seeds, one after the other."""
     outcomes = Outcomes()
     for seed in seeds:
         try:
-            CrashRun(seed, sync=sync, faults=faults).run(outcomes)
+            CrashRun(seed, sync=sync, faults=faults, deletes=deletes).run(outcomes)
         except Violation as violation:
             outcomes.violations[seed] = str(violation)
     return outcomes
@@ -270,7 +332,12 @@ def run(seeds: Iterable[int], *, sync: bool = True, faults: bool = False) -> Out
 if __name__ == "__main__":
     words = sys.argv[2:]
     first = int(words[words.index("from") + 1]) if "from" in words else 0
-    found = run(range(first, first + int(sys.argv[1])), sync="async" not in words, faults="faults" in words)
+    found = run(
+        range(first, first + int(sys.argv[1])),
+        sync="async" not in words,
+        faults="faults" in words,
+        deletes="deletes" in words,
+    )
     print(found)
     for number, text in sorted(found.violations.items())[:20]:
         print(number, text)

@@ -84,6 +84,12 @@ class QueueNumbers:
         self._hold.drop()
         self._under_way.cancel()
 
+    def link_changed(self) -> None:
+        """The link has come, or gone: the log that is waited for may be lost with the master's power."""
+        if self._hold.waiting:
+            self._hold.drop()
+            self._under_way.cancel()
+
     def _turn(self) -> Deferred[None]:
         self._under_way = self._try()
         return self._under_way.addErrback(_trap_cancelled)

@@ -83,6 +83,7 @@ class SlaveRole:
         self._look = PeriodicCall(node.clock, "searching for a master", self._look_for_master)
         ha_client.on_fit(self._follow)
         ha_client.on_fit(report.look_now)
+        ha_client.on_fit(self._numbers.link_changed)
         self.processors = ProcessorTable()
         self.processors.register_batch(SEND_CODES, refuse_on_slave)
         self.processors.register(RequestCode.CONSUMER_SEND_MSG_BACK, refuse_send_back)
@@ -117,7 +118,8 @@ class SlaveRole:
 
     def _follow(self) -> None:
         """Tables speak of messages: they are taken from the broker whose log is copied, and from nobody else."""
-        self._last_run.own = self._last_run.own and not self.ha_client.fits
+        if self.ha_client.fits:
+            self._last_run.found_same()
         self._role.apart = self._last_run.own
         self.synchronizer.follow(self._master.tables if self.ha_client.fits else None)
 

@@ -5,6 +5,8 @@ The rules of RocketMQ 4.9.7's SendMessageProcessor.
 
 from __future__ import annotations
 
+import msgspec
+
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
@@ -52,6 +54,8 @@ def _writable(topics: TopicConfigTable, name: str, queues: int, sys_flag: int) -
     config = topics.ensure(name, queues, sys_flag=sys_flag)
     if not config.perm & PERM_WRITE:
         return Refusal(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+    if config.read_queue_nums < 1:  # made while the group wanted no repetitions: nobody could read them
+        topics.put(msgspec.structs.replace(config, read_queue_nums=queues, write_queue_nums=queues))
     return name
 
 

@@ -170,7 +170,7 @@ class SendBackProcessor:
             topic, queue_id, properties = dead, 0, without_delay(properties)
         else:
             properties[PROPERTY_DELAY] = str(header.delay_level or FIRST_LEVEL + tried)
-            queue_id = self._turn % group.retry_queue_nums
+            queue_id = self._turn % self._retry_queues(group, topic)
             topic, queue_id = route_delayed(properties, topic, queue_id, self._store.delay_levels)
         return InnerMessage(
             topic=topic,
@@ -183,6 +183,12 @@ class SendBackProcessor:
             born_host=record.born_host.pack(),
             reconsume_times=min(tried + 1, MOST_TIMES),
         )
+
+    def _retry_queues(self, group: GroupConfig, topic: str) -> int:
+        """A group may be given more queues than its retry topic has; consumers read those of the topic."""
+        config = self._topics.get(topic)
+        read = 1 if config is None else config.read_queue_nums
+        return max(1, min(group.retry_queue_nums, read))
 
     def _answer(
         self, put: Put, request: RemotingCommand, group: str, message: InnerMessage

@@ -21,7 +21,7 @@ from hatwisted.pipeline.decode.filebytes import FileBytes
 from hatwisted.pipeline.decode.queueentries import QueueEntries
 from hatwisted.pipeline.errors import NotAStore, WrongLogFile
 from hatwisted.wire.layout import parse_file_name
-from hatwisted.wire.storenames import LOG_FOLDER
+from hatwisted.wire.storenames import LOG_FOLDER, LOST_AND_FOUND
 
 EVERY_STORE: Final = (LOG_FOLDER, "store")
 """RocketMQ's names of a store's folder and of the log's in it: they don't distinguish brokers."""
@@ -227,7 +227,7 @@ def _log_files(folder: str) -> list[LogFile]:
         raise NotAStore(f"{folder}: no longer exists")
     files = []
     for name, size in entries:
-        if name.startswith("."):
+        if name.startswith(".") or name == LOST_AND_FOUND:
             continue
         path = storebytes.join(folder, name)
         base = parse_file_name(name)

@@ -31,6 +31,7 @@ from zope.interface import implementer
 from hatwisted.store.disk.sparedescriptors import SPARES
 from hatwisted.store.errors import StoreLocked
 from hatwisted.store.interfaces import Buffer, Cells, IFile, IFileSystem, ILock, IPages, Longs
+from hatwisted.wire.storenames import LOST_AND_FOUND
 
 IOV_LIMIT = 1024
 """Buffers per pwritev: Linux's UIO_MAXIOV; more is EINVAL."""
@@ -261,7 +262,7 @@ class PosixFileSystem:
     def listdir(self, path: str) -> list[str]:
         """See IFileSystem."""
         try:
-            return sorted(os.listdir(path))
+            return sorted(name for name in os.listdir(path) if name != LOST_AND_FOUND)
         except FileNotFoundError:
             return []
 

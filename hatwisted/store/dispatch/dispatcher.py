@@ -27,7 +27,6 @@ from twisted.logger import Logger
 from hatwisted.kernel import usual_records
 from hatwisted.logcodec.dispatchscan import DispatchColumns, dispatch_columns
 from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
-from hatwisted.logcodec.queueentry import ENTRY
 from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather, walk
@@ -323,7 +322,7 @@ class Dispatcher:
         codes = queue_codes(scan)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         reached = [
-            self._reached(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
+            self._queues.complete_to(scan.topics[int(scan.topic_rows[row])], int(scan.queue_ids[row]))
             for row in first.tolist()
         ]
         queued = ends <= np.array(reached, np.int64)[inverse]
@@ -331,12 +330,6 @@ class Dispatcher:
         if self._index is not None:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)
-
-    def _reached(self, topic: str, queue_id: int) -> int:
-        """Log offset below which the queue has all its records: its own, or those of a deleted one of its name."""
-        queue = self._queues.find(topic, queue_id)
-        deleted = self._queues.deleted.reached(topic, queue_id)
-        return deleted if queue is None else max(deleted, queue.max_physical)
 
     def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> None:
         """One append for every run of consecutive entries of a queue."""
@@ -352,12 +345,13 @@ class Dispatcher:
             strict=True,
         )
         find, arrival, topics = self._queues.find, self._arrival, scan.topics
+        fresh = scan.base >= self._known_below
         for first, last, topic_row, queue_id, index, offset in runs:
             run = blob[first * layout.QUEUE_ENTRY_SIZE : last * layout.QUEUE_ENTRY_SIZE]
             topic = topics[topic_row]
             queue = find(topic, queue_id)
             # Many queues: runs of one entry, whose cost is that of the calls they make.
-            if queue is not None and queue.gather(index, run, offset):
+            if fresh and queue is not None and queue.gather(index, run, offset):
                 arrival(topic, queue_id, queue.max_offset)
             else:
                 self._append(topic, queue_id, index, run, offset)
@@ -370,14 +364,11 @@ class Dispatcher:
         must not keep all others from their consumers.
         """
         try:
-            reached = self._reached(topic, queue_id)
-            if offset < reached:
-                known = _known_entries(run, reached)
-                run, index = run[known * layout.QUEUE_ENTRY_SIZE :], index + known
-                if not run:
-                    return True
-            queue = self._queues.get(topic, queue_id)
-            queue.append(index, run)
+            known = self._queues.known(topic, queue_id, index, run)
+            if known * layout.QUEUE_ENTRY_SIZE == len(run):
+                return True
+            run, index = run[known * layout.QUEUE_ENTRY_SIZE :], index + known
+            queue = self._queues.append(topic, queue_id, index, run)
         except StoreFull:
             raise
         except StoreError as error:
@@ -390,10 +381,3 @@ class Dispatcher:
             return False
         self._arrival(topic, queue_id, queue.max_offset)
         return True
-
-
-def _known_entries(run: bytes, physical_end: int) -> int:
-    """How many entries of a run name records that end at or below `physical_end`."""
-    entries = np.frombuffer(run, ENTRY)
-    ends = entries["physical"].astype(np.int64) + entries["size"]
-    return int(np.searchsorted(ends, physical_end, "right"))

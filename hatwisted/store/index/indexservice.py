@@ -108,6 +108,12 @@ class IndexService:
             return -1
         return int(last.end_physical)
 
+    @property
+    def synced(self) -> bool:
+        """Is everything on the disk for certain? Not if a sync has ever failed."""
+        known = self._names_changed == self._names_synced
+        return known and not any(file.dirty or file.doubtful for file in self.files)
+
     def load(self) -> None:
         """Open the files. WrongFile for one that can't be an index file of these slots and items."""
         self._next.clear()

@@ -52,8 +52,9 @@ class StoreCheckpoint:
     physic_timestamp: storeTimestamp (ms) of the last flushed log record; logics_timestamp: of the last record
     with a flushed queue entry; index_timestamp: of the last item of the last full index file.
     master_flushed_offset, confirm_offset: log offsets that 5.x keeps here, 0 from a 4.x store; kept as found.
-    indexed: left by a clean exit, (physical offset of the index's last item, -1 without one; log offset up to
-    which nothing after it needed an item). It holds as long as the index still ends with that item.
+    indexed: (physical offset of the index's last item that is on the disk, -1 without one; log offset up to which
+    nothing after it needed an item). After a clean exit it holds if the index still ends with that item, after
+    another if it still has it.
     flushed, queued: log offsets up to which the log, and the queue entries of its records, are on the disk;
     filled: physical offset of the last item of the last full index file that is, -1 without one. None: not known.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -40,23 +40,34 @@ class DispatchedSync:
         self.under_way: Deferred[bool] | None = None
         """The round that has begun and not ended."""
         self._requested = False
+        self._left_out = False
+        """Has the last sync of the queues failed?"""
 
     def run(self) -> Deferred[bool]:
-        """A round, or the one under way. Fires with whether all of it was possible; doesn't fail."""
+        """A round, or the one under way. Fires with whether all that there was is durable; doesn't fail."""
         if self.under_way is not None:
             return self.under_way
         queued = self._dispatcher.logics_timestamp
         dispatched = self._dispatcher.dispatched_timestamp
         reached = self._dispatcher.reput_offset
-        done = cast("Deferred[bool]", self._writer.write_all())
-        done.addCallback(lambda _: self._worker.run(self._queues.datasync))
+        last_item = -1 if self._index is None else self._index.end_physical
+        done = cast("Deferred[bool]", self._writer.write_again() if self._left_out else succeed(None))
+        done.addCallback(lambda _: self._writer.write_all())
+        done.addCallback(lambda _: self._worker.run(self._datasync))
         if self._index is not None:
             index = self._index
             done.addCallback(lambda _: index.flush())
-        done.addCallback(lambda _: self._note(queued, dispatched, reached))
-        done.addCallbacks(lambda _: True, self._failed).addBoth(self._ended)
+        done.addCallback(lambda _: self._note(queued, dispatched, reached, last_item))
+        done.addCallbacks(lambda _: self._index is None or self._index.synced, self._failed).addBoth(
+            self._ended
+        )
         self.under_way = None if done.called and not done.paused else done
         return done
+
+    def _datasync(self) -> None:
+        self._left_out = True
+        self._queues.datasync()
+        self._left_out = False
 
     def request(self) -> None:
         """A round for all that there is by now: at once, or after the one under way."""
@@ -65,11 +76,12 @@ class DispatchedSync:
         else:
             self._requested = True
 
-    def _note(self, queued: int, dispatched: int, reached: int) -> object:
+    def _note(self, queued: int, dispatched: int, reached: int, last_item: int) -> object:
         """Both are durable: say so.
 
         - queued, dispatched: store times (ms) of the last message in a queue, and dispatched
         - reached: log offset up to which all were
+        - last_item: physical offset of the index's last item then, -1 without one
         """
         checkpoint, log = self._checkpoint, self._commit_log
         checkpoint.advance(logics=queued)
@@ -82,6 +94,8 @@ class DispatchedSync:
         if self._index is not None:
             checkpoint.advance(index=self._index.checkpoint_timestamp)
             checkpoint.filled = self._index.filled
+            if not any(file.doubtful for file in self._index.files):
+                checkpoint.indexed = last_item, reached
         return self._worker.run(checkpoint.flush)
 
     def _failed(self, failure: Failure) -> bool:

@@ -74,6 +74,13 @@ class LastRun:
         self._write({"master": master, "boot": self._boot, "own": master or self.own})
         return complete
 
+    def found_same(self) -> None:
+        """This slave's log has been found to be the master's, as far as it goes; a kill doesn't take that back.
+        Blocks if it wasn't known."""
+        if self.own:
+            self.own = False
+            self._write({"master": False, "boot": self._boot, "own": False})
+
     def stop(self, end: int) -> None:
         """An orderly stop; the log ends at `end` and gets no more. Blocks."""
         own = self._master or self.own

@@ -29,7 +29,7 @@ from hatwisted.wire import layout
 
 CHECKED_FILES: Final = 64
 """Newest log files that are checked: 64 GiB by default, that's 1.3 GB of entries for records of 1 KiB
-and a few seconds. What is older has been checked at earlier starts."""
+and a few seconds. What is older has been checked at earlier starts, and is again if these lack something."""
 
 BLOCK: Final = 1 << 16
 """Entries read at once: 1.3 MB."""
@@ -61,7 +61,18 @@ def first_incomplete_file(
     - end: the log's end
     - tick: called after each queue
     """
-    starts = [start for start in files.starts if start < end][-CHECKED_FILES:]
+    starts = [start for start in files.starts if start < end]
+    incomplete = _first_incomplete(files, queues, starts[-CHECKED_FILES:], end, tick)
+    if incomplete is None or len(starts) <= CHECKED_FILES:
+        return incomplete
+    # What is missing may be missing in older files as well: of a queue that was removed, all is.
+    return _first_incomplete(files, queues, starts, end, tick)
+
+
+def _first_incomplete(
+    files: FileQueue, queues: ConsumeQueueTable, starts: list[int], end: int, tick: Callable[[], None]
+) -> int | None:
+    """The same among these files."""
     if not starts:
         return None
     named = _Named(starts, files.file_size)
@@ -95,20 +106,21 @@ class _Named:
         while high > queue.min_offset:
             low = max(queue.min_offset, high - BLOCK)
             entries = np.frombuffer(queue.read(low, high - low), ENTRY)
-            inside = [self._add(entries[at : at + PIECE]) for at in range(0, len(entries), PIECE)]
-            if not all(inside):
+            go_on = [self._add(entries[at : at + PIECE]) for at in range(0, len(entries), PIECE)]
+            if not all(go_on):
                 return
             high = low
 
     def _add(self, entries: npt.NDArray[Any]) -> bool:
-        """Add those that name a place in the files looked at: do all?"""
+        """Add those that name a place in the files looked at: may earlier ones do so, too? Not if one of these
+        names an older file. Some may name newer ones, which are dispatched again anyway."""
         physical, sizes = entries["physical"].astype(np.int64), entries["size"].astype(np.int64)
         files = (physical - self._starts[0]) // self._file_size
-        inside = (
-            (sizes != layout.PRE_BLANK_SIZE) & (physical >= self._starts[0]) & (files < len(self._starts))
-        )
-        every = bool(inside.all())
-        if not every:
+        young = physical >= self._starts[0]
+        inside = young & (files < len(self._starts)) & (sizes != layout.PRE_BLANK_SIZE)
+        if not inside.any():
+            return bool(young.all())
+        if not inside.all():
             files, sizes, physical = files[inside], sizes[inside], physical[inside]
         ends = physical + sizes
         squares = (sizes * (physical + ends)).view(np.uint64)
@@ -117,7 +129,7 @@ class _Named:
         np.add.at(self._sizes, files[runs], np.add.reduceat(sizes, runs))
         np.add.at(self._squares, files[runs], np.add.reduceat(squares, runs))
         np.maximum.at(self._reached, files[runs], np.maximum.reduceat(ends, runs))
-        return every
+        return bool(young.all())
 
     def complete(self) -> Iterator[int | None]:
         """Of each file, the end of the last record named; None if not all before it are named, each once."""

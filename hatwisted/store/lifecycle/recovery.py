@@ -6,8 +6,8 @@ there, with everything that was cut zeroed so that it can never be taken for rec
 what names records beyond the end; and what they lack is dispatched again from the log.
 
 Where to begin. After a clean exit the log is followed from its third last file on, as RocketMQ does, and
-dispatched from where queues and index end (an index that needed nothing for long ends far back, so a clean
-exit notes how far it's complete); but whether every queue is there is checked rather than assumed
+dispatched from where queues and index end (an index that needed nothing for long ends far back, so each sync
+notes how far it's complete); but whether every queue is there is checked rather than assumed
 (`queuecompleteness`). After an unclean one both begin at the newest file that starts with a record which, by the
 checkpoint, was on disk together with its queue entries. What queues and index say of records from there on may be
 of any time: pages reach the disk in any order. It's built again; what queues say serves as evidence of where the
@@ -204,6 +204,7 @@ class _Recovery:
         """Only the process was killed: what it wrote can be read."""
         self._tail = TailCut(self._files)
         self._derived_cut = False
+        self._indexed_to = -1
         self._done = self._total = self._reported = 0
         self.report = RecoveryReport(options.unclean)
 
@@ -311,6 +312,7 @@ class _Recovery:
         if self._index is not None:
             if report.unclean:
                 self._index.repair(self._checkpoint.index_timestamp, self._checkpoint.filled)
+            self._indexed_to = self._noted(self._index.end_physical)
             report.index_items_cut = self._index.truncate(end)
             if self.believed is not None:
                 self._index.truncate(min(self.believed, end))
@@ -354,16 +356,15 @@ class _Recovery:
             self._derived_cut = True
             needed.append(uncovered)
         if self._index is not None:
-            needed.append(self._indexed_end(self._index))
+            needed.append(max(self._index.end_physical, self._indexed_to))
         return min(max(min(needed), begin), report.end)
 
-    def _indexed_end(self, index: IndexService) -> int:
-        """Offset up to which the index lacks nothing. The note of a clean exit is believed only after one, and
-        only of the index it was made for: not of one that was removed, or switched off since."""
-        last_item, noted = index.end_physical, self._checkpoint.indexed
-        if self.report.unclean or noted is None or noted[0] != last_item:
-            return last_item
-        return max(last_item, noted[1])
+    def _noted(self, last_item: int) -> int:
+        """Offset up to which an index that still has what it had at the note lacks nothing; -1: it isn't known."""
+        item, end = self._checkpoint.indexed or (0, -1)
+        if self.report.unclean:
+            return min(end, self.report.start) if last_item >= item else -1
+        return end if last_item == item else -1
 
     def dispatch(self) -> None:
         """Dispatch everything that's there, making index files on the way."""

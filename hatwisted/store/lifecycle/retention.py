@@ -91,14 +91,32 @@ class ExpiringIndex(Protocol):
     def expire(self, min_physical: int) -> object: ...
 
 
+class ExpiringDeleted(Protocol):
+    """Queues of deleted topics: `expired` gives the folders of those that have, `remove` may run in a worker."""
+
+    def expired(self, min_physical: int) -> list[str]: ...
+
+    def remove(self, folders: list[str]) -> None: ...
+
+
+class Synced(Protocol):
+    """Log offset up to which queues are on the disk; None: not known. No log file beyond it goes: after a power
+    failure queues would end before it, and number new messages as they have numbered others."""
+
+    queued: int | None
+
+
 @dataclass(frozen=True)
 class Expiring:
-    """What files expire of. ages: of the log's files; queues: iterated again in each round."""
+    """What files expire of. ages: of the log's files; queues: iterated again in each round; deleted: of topics;
+    synced: says what is on the disk."""
 
     log: ExpiringLog
     ages: Ages
     queues: Iterable[ExpiringQueue]
     index: ExpiringIndex | None = None
+    deleted: ExpiringDeleted | None = None
+    synced: Synced | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +161,8 @@ class Retention:
         self._ages = expiring.ages
         self._queues = expiring.queues
         self._index = expiring.index
+        self._deleted = expiring.deleted
+        self._synced = expiring.synced
         self._policy = rules.policy
         self._local_time = rules.local_time
         self._loop = PeriodicCall(clock, "removing expired files", self._tracked_round)
@@ -229,6 +249,11 @@ class Retention:
         last = max(0, log.max_offset - 1) // log.files.file_size * log.files.file_size
         if not log.files.starts or log.files.min_offset >= last:
             return False
+        if (
+            self._synced is not None
+            and (self._synced.queued or 0) < log.files.min_offset + log.files.file_size
+        ):
+            return False
         return forced or self._ages.age(log.files.min_offset) >= self._policy().reserved_hours * 3600
 
     async def _remove_first_file(self) -> bool:
@@ -266,6 +291,8 @@ class Retention:
                 await deferLater(self._clock, 0)
         if self._index is not None:
             await maybeDeferred(self._index.expire, begin)
+        if self._deleted is not None and (gone := self._deleted.expired(begin)):
+            await cast("Deferred[None]", self._worker.run(self._deleted.remove, gone))
         if complete:
             self._expired_to = begin
 

@@ -75,7 +75,6 @@ class ConsumeQueue:
         self._files = files
         self._read_only = read_only
         self._on_tail = on_tail
-        """Told when entries begin to wait in memory."""
         self._end = 0
         self._written = 0
         """Bytes of the stream that are in files; what is between here and the end is the tail."""
@@ -90,9 +89,7 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.records = QueueRecords(topic, queue_id)
         """Tells whether a record is this queue's."""
-        self.min_offset = 0
-        self.max_offset = 0
-        self.max_physical = 0
+        self.min_offset = self.max_offset = self.max_physical = 0
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
@@ -198,8 +195,7 @@ class ConsumeQueue:
 
     def _fit(self, first_index: int, entries: bytes) -> bytes:
         """Make the queue end at `first_index`, or else cut from `entries` what it already has."""
-        if first_index == 0 and PLACE.unpack_from(entries)[0] >= self.max_physical:
-            self._log.info("{queue} starts over: its topic was deleted and created again", queue=self)
+        if self.starts_over(first_index, entries):
             self.destroy()
             return entries
         if first_index < self.max_offset:
@@ -217,6 +213,10 @@ class ConsumeQueue:
         else:
             self._bridge(first_index)
         return entries
+
+    def starts_over(self, first_index: int, entries: bytes) -> bool:
+        """Are these of another life of the topic, which was deleted and created again?"""
+        return first_index == 0 < self._end and PLACE.unpack_from(entries)[0] >= self.max_physical
 
     def begin_at(self, index: int) -> None:
         """Number the next message `index`: those before it aren't in this log. Only for a queue that has never
@@ -345,10 +345,15 @@ class ConsumeQueue:
         failed. The last one is cut instead: a process that was killed may have written half of it."""
         if self.max_physical > physical:
             self.truncate(max(physical, self.max_physical - 1))
-            begin = at = ENTRY_SIZE * self._search(self.min_offset, self.max_offset, 1, physical + 1)
-            while at < self._end:
-                at += self._files.write(at, (self._files.read(at, self._end - at),))
+            begin = ENTRY_SIZE * self._search(self.min_offset, self.max_offset, 1, physical + 1)
+            self.write_unsynced(begin)
             self._flushed = min(self._flushed, begin)
+
+    def write_unsynced(self, begin: int | None = None) -> None:
+        """Write what no sync has covered, or all from `begin` (bytes) on, again: one that fails leaves it out."""
+        at = max(self._flushed if begin is None else begin, self._files.min_offset)
+        while at < self._written:
+            at += self._files.write(at, (self._files.read(at, self._written - at),))
 
     # -- expiry ----------------------------------------------------------------------------------------------
 

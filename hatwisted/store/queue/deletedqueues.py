@@ -11,11 +11,15 @@ The folder lies beside `consumequeue`, where RocketMQ doesn't look: <topic>@<que
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator
-from os.path import join
+from operator import itemgetter
+from os.path import basename, join
 
 from twisted.logger import Logger
 
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, first_reaching
+from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.wire.storenames import deleted_queue_name, parse_deleted_queue_name
@@ -35,7 +39,8 @@ class DeletedQueues:
         self._fs = fs
         self._make = make
         self._folders: dict[str, ConsumeQueue] = {}
-        self._ends: dict[tuple[str, int], int] = {}
+        self._lives: dict[tuple[str, int], list[tuple[int, ConsumeQueue]]] = {}
+        """(log offset after its last record, queue) of those of each name, in log order."""
         self.root = root
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -44,12 +49,36 @@ class DeletedQueues:
     def reached(self, topic: str, queue_id: int) -> int:
         """Log offset below which no record belongs to a queue of this name any more; 0 if none was
         deleted."""
-        return self._ends.get((topic, queue_id), 0)
+        lives = self._lives.get((topic, queue_id))
+        return lives[-1][0] if lives else 0
+
+    def complete_to(self, topic: str, queue_id: int) -> int:
+        """The same, or where the first of these queues ends that lacks entries: a power failure has taken them,
+        unless their records are gone as well."""
+        for end, queue in self._lives.get((topic, queue_id), ()):
+            if queue.max_physical < end:
+                return queue.max_physical
+        return self.reached(topic, queue_id)
+
+    def give_back(self, topic: str, queue_id: int, first_index: int, entries: bytes) -> int:
+        """Add what these queues lack of a run of entries; how many of the first ones are theirs. They prove that
+        the records have been in a queue, and the next start looks for that.
+
+        - topic, queue_id: of the queue
+        - first_index, entries: see ConsumeQueue.append, also for what it raises
+        """
+        done = 0
+        for end, queue in self._lives.get((topic, queue_id), ()):
+            known = max(done, ending_by(entries, queue.max_physical))
+            done = max(known, ending_by(entries, end))
+            if known < done:
+                queue.append(first_index + known, entries[known * ENTRY_SIZE : done * ENTRY_SIZE])
+        return done
 
     @property
     def max_physical(self) -> int:
         """The greatest of these log offsets; 0 without any."""
-        return max(self._ends.values(), default=0)
+        return max((lives[-1][0] for lives in self._lives.values()), default=0)
 
     def load_all(self) -> None:
         """Take stock, as ConsumeQueueTable does; blocks. Folders that aren't named like that are passed
@@ -62,15 +91,15 @@ class DeletedQueues:
             folder = join(self.root, name)
             queue = self._folders[folder] = self._make(folder, topic, queue_id)
             queue.load()
-            self._note(topic, queue_id, end)
+            self._note(queue, end)
 
     def recover(self, synced: int | None = None) -> None:
         """As ConsumeQueueTable's; blocks."""
         for queue in self:
             queue.recover(synced)
 
-    def _note(self, topic: str, queue_id: int, end: int) -> None:
-        self._ends[topic, queue_id] = max(end, self.reached(topic, queue_id))
+    def _note(self, queue: ConsumeQueue, end: int) -> None:
+        insort(self._lives.setdefault((queue.topic, queue.queue_id), []), (end, queue), key=itemgetter(0))
 
     def take(self, folder: str, topic: str, queue_id: int, end: int) -> None:
         """Move a queue's folder here. Raises OSError; it's then still where it was.
@@ -86,16 +115,50 @@ class DeletedQueues:
             # As deep into the log has been deleted before: that was cut since.
             self.remove([target])
         self._fs.replace(folder, target)
-        queue = self._folders[target] = self._make(target, topic, queue_id)
+        queue = self._make(target, topic, queue_id)
+        try:
+            queue.load()
+            queue.recover()
+        except (OSError, StoreError):
+            queue.close()
+            self._fs.replace(target, folder)
+            raise
+        self._folders[target] = queue
+        self._note(queue, end)
+
+    def truncate(self, physical_end: int, believed: int) -> None:
+        """The log has been cut: other records may come to lie where those of the queues lay. The names say so from
+        now on, for the starts to come. Blocks. Raises OSError.
+
+        - physical_end: the log's
+        - believed: what the queues say of records that end after it is cut as well, to be given back
+        """
+        beyond = [folder for folder in self._folders if _end_of(folder) > physical_end]
+        for folder in sorted(beyond, key=_end_of):
+            self._folders[folder].truncate(physical_end)
+            self._rename(folder, physical_end)
+        if beyond:
+            self._fs.sync_folder(self.root)
+            self._lives = {}
+            for folder, queue in self._folders.items():
+                self._note(queue, _end_of(folder))
+        for queue in self:
+            queue.truncate(believed)
+
+    def _rename(self, folder: str, end: int) -> None:
+        """Its queue has nothing at or beyond `end` any more. Of several that end there now the first may have
+        something left, the later ones nothing."""
+        queue = self._folders.pop(folder)
+        queue.datasync()
+        queue.close()
+        target = join(self.root, deleted_queue_name(queue.topic, queue.queue_id, end))
+        if not end or self._fs.exists(target):
+            self.remove([folder])
+            return
+        self._fs.replace(folder, target)
+        queue = self._folders[target] = self._make(target, queue.topic, queue.queue_id)
         queue.load()
         queue.recover()
-        self._note(topic, queue_id, end)
-
-    def truncate(self, physical_end: int) -> None:
-        """The log has been cut: other records may come to lie where those of the queues lay."""
-        for queue in self:
-            queue.truncate(physical_end)
-        self._ends = {key: min(end, physical_end) for key, end in self._ends.items()}
 
     def expired(self, min_physical: int) -> list[str]:
         """Forget the queues whose records have all left the log; their folders, for `remove`."""
@@ -103,8 +166,9 @@ class DeletedQueues:
         for folder in gone:
             queue = self._folders.pop(folder)
             queue.close()
-            if self.reached(queue.topic, queue.queue_id) <= min_physical:
-                self._ends.pop((queue.topic, queue.queue_id), None)
+            lives = self._lives[queue.topic, queue.queue_id]
+            lives[:] = [life for life in lives if life[1] is not queue]
+        self._lives = {key: lives for key, lives in self._lives.items() if lives}
         return gone
 
     def remove(self, folders: list[str]) -> None:
@@ -122,3 +186,15 @@ class DeletedQueues:
         """Close all files."""
         for queue in self:
             queue.close()
+
+
+def ending_by(entries: bytes, physical_end: int) -> int:
+    """How many entries of a run name records that end at or below a log offset."""
+    return first_reaching(entries, 1, physical_end + 1)
+
+
+def _end_of(folder: str) -> int:
+    """By its name, the log offset after the last record of a queue."""
+    deleted = parse_deleted_queue_name(basename(folder))
+    assert deleted is not None
+    return deleted[2]

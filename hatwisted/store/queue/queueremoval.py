@@ -66,11 +66,18 @@ class QueueRemoval:
         coming = self._log.queue_offsets.get((queue.topic, queue.queue_id), 0) > queue.max_offset
         return 0 < queue.max_physical <= self._log.min_offset and not coming
 
+    def _next_number(self, queue: ConsumeQueue) -> int:
+        """That of the queue's next message."""
+        return max(queue.max_offset, self._log.queue_offsets.get((queue.topic, queue.queue_id), 0))
+
     async def _drop(self, unwanted: Iterable[ConsumeQueue]) -> int:
         dropped = 0
-        for number, queue in enumerate(unwanted, start=1):
-            dropped += self._drop_one(queue)
-            if number % QUEUES_PER_TURN == 0:
+        for count, (queue, number) in enumerate(
+            [(each, self._next_number(each)) for each in unwanted], start=1
+        ):
+            # A message that came in between made the topic again, and its producer was told that it's stored.
+            dropped += self._next_number(queue) == number and self._drop_one(queue)
+            if count % QUEUES_PER_TURN == 0:
                 await deferLater(self._clock, 0)
         expired = self._queues.deleted.expired(self._log.min_offset)
         await cast("Deferred[None]", self._worker.run(self._finish, dropped, expired))

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from os.path import join
 
-from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE
+from twisted.logger import Logger
+
+from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE, PLACE
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.store.queue.consumequeue import ConsumeQueue
-from hatwisted.store.queue.deletedqueues import DeletedQueues
+from hatwisted.store.queue.deletedqueues import DeletedQueues, ending_by
 from hatwisted.wire.storenames import DELETED_SUFFIX, is_queue_name
 
 OPEN_QUEUE_FILES = 4096
@@ -39,6 +41,8 @@ class ConsumeQueueTable:
     - read_only: for inspecting a store in use
     - open_files: how many of all queues' files are open at a time
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -76,6 +80,42 @@ class ConsumeQueueTable:
         if queue is None:
             queue = self._queues[topic, queue_id] = self._made(topic, queue_id)
         return queue
+
+    def append(self, topic: str, queue_id: int, first_index: int, entries: bytes) -> ConsumeQueue:
+        """Add entries to a queue, made if there's none. One whose topic was deleted elsewhere and created again is
+        set aside before: its records aren't missing, as they would seem to each start to be.
+
+        - topic, queue_id: of the queue
+        - first_index, entries: see ConsumeQueue.append, also for what it raises
+        """
+        queue = self.get(topic, queue_id)
+        if queue.starts_over(first_index, entries):
+            self._log.info("{queue} starts over: its topic was deleted and created again", queue=queue)
+            self.delete(queue)
+            queue = self.get(topic, queue_id)
+        queue.append(first_index, entries)
+        return queue
+
+    def complete_to(self, topic: str, queue_id: int) -> int:
+        """Log offset below which the queue has all its records, and deleted ones of its name have theirs."""
+        complete, deleted = self.deleted.complete_to(topic, queue_id), self.deleted.reached(topic, queue_id)
+        queue = self.find(topic, queue_id)
+        return complete if queue is None or complete < deleted else max(deleted, queue.max_physical)
+
+    def known(self, topic: str, queue_id: int, first_index: int, entries: bytes) -> int:
+        """How many of the first of a run of entries aren't to be added to a queue: it has them, or they belong to
+        deleted ones of its name, which get what they lack.
+
+        - topic, queue_id: of the queue
+        - first_index, entries: see ConsumeQueue.append, also for what it raises
+        """
+        known, (offset, _) = 0, PLACE.unpack_from(entries)
+        if offset < self.deleted.reached(topic, queue_id):
+            known = self.deleted.give_back(topic, queue_id, first_index, entries)
+        queue = self.find(topic, queue_id)
+        if queue is not None and offset < queue.max_physical:
+            known = max(known, ending_by(entries, queue.max_physical))
+        return known
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not is_queue_name(topic, queue_id):
@@ -143,10 +183,11 @@ class ConsumeQueueTable:
 
     def truncate(self, physical_end: int, believed: int | None = None) -> None:
         """Cut every queue to the log's end. believed: log offset up to which what the queues say is known to have
-        been synced; what lies after it will be dispatched again, and is cut from the queues in service."""
+        been synced; what lies after it will be dispatched again, and is cut as well."""
+        end = physical_end if believed is None else min(believed, physical_end)
         for queue in self:
-            queue.truncate(physical_end if believed is None else min(believed, physical_end))
-        self.deleted.truncate(physical_end)
+            queue.truncate(end)
+        self.deleted.truncate(physical_end, end)
 
     def write_again(self, physical: int) -> None:
         """Write again what queues say of records that end after `physical` (log offset), as ConsumeQueue does."""
@@ -154,17 +195,18 @@ class ConsumeQueueTable:
             queue.write_again(physical)
 
     def expire(self, min_physical: int) -> None:
-        """Raise every queue's `min_offset` to the log's start and remove files without a live entry.
-        Blocks."""
+        """Raise every queue's `min_offset` to the log's start, and remove files without a live entry and deleted
+        queues without one. Blocks."""
         for queue in self:
             for path in queue.expire(min_physical):
                 self._fs.remove(path)
+        self.deleted.remove(self.deleted.expired(min_physical))
 
     def destroy(self) -> None:
         """Remove all files: there's no log."""
         for queue in self:
             queue.destroy()
-        self.deleted.truncate(0)
+        self.deleted.truncate(0, 0)
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Take a queue out of service, see DeletedQueues. OSError: it's still in service."""
@@ -197,8 +239,8 @@ class ConsumeQueueTable:
 
     @property
     def max_physical(self) -> int:
-        """End (log offset) of the newest record that any queue names; 0 if none does."""
-        return max((queue.max_physical for queue in self._queues.values()), default=0)
+        """End (log offset) of the newest record that any queue names, deleted or not; 0 if none does."""
+        return max((queue.max_physical for queue in (*self, *self.deleted)), default=0)
 
     def close(self) -> None:
         """Close all files, with everything in them if there is room for it."""

@@ -62,6 +62,15 @@ class QueueWriter:
             if self._queues.tails:
                 yield deferLater(self._clock, 0)
 
+    @inlineCallbacks
+    def write_again(self) -> Generator[Deferred[None], None, None]:
+        """Write again what no sync has covered: the kernel takes what a failed one left out for clean, and leaves
+        it out of the next. Fires as `write_all` does."""
+        for number, queue in enumerate((*self._queues, *self._queues.deleted), start=1):
+            queue.write_unsynced()
+            if number % PORTION == 0:
+                yield deferLater(self._clock, 0)
+
     def _wake(self) -> None:
         if self._running and not self._timer.pending:
             self._timer.set(INTERVAL)

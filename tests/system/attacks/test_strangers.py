@@ -12,6 +12,7 @@ import json
 import socket
 import struct
 import time
+import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -57,7 +58,10 @@ Attack = Callable[[BrokerGroup, contextlib.ExitStack], None]
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
     """One for all attacks: what one leaves behind counts for the next."""
-    with BrokerGroup(tmp_path_factory.mktemp("strangers"), namesrv_kind=OURS, settings=SETTINGS) as made:
+    settings = {**SETTINGS, "metricsPort": free_port(), "dashboardPort": free_port()}
+    own = {"metricsPort": free_port(), "dashboardPort": free_port()}
+    folder = tmp_path_factory.mktemp("strangers")
+    with BrokerGroup(folder, namesrv_kind=OURS, settings=settings, slave_settings=own) as made:
         made.start()
         yield made
         made.stop()
@@ -266,6 +270,20 @@ def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     assert "\n2026-01-01T00:00:00+0000 [hatwisted.store#critical]" not in log
 
 
+def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Half requests on all connections, answers and events that nobody takes, a body without an end."""
+    for key, probe in (("metricsPort", "healthz"), ("dashboardPort", "")):
+        port = int(str(group.settings[key]))
+        for _ in range(100):
+            pour(connect(port, stack, STRANGER), b"GET /metrics HTTP/1.1\r\nX: ")
+        for path in (b"metrics", b"healthz", b"stream", b""):
+            pour(connect(port, stack, STRANGER), *[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
+        head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 << 40)
+        pour(connect(port, stack, STRANGER), head, *[bytes(MIB)] * 100)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=60) as answer:
+            assert answer.status == 200
+
+
 ATTACKS: tuple[Attack, ...] = (
     held_pulls,
     continuation_lines,
@@ -281,6 +299,7 @@ ATTACKS: tuple[Attack, ...] = (
     inflating_registrations,
     false_master,
     controls_in_names,
+    readers_of_pages,
 )
 
 

@@ -130,6 +130,26 @@ class FailoverTests(SynchronousTestCase):
         self.assertFalse(former.services.ha_client.fits)
         self.assertEqual(self.pulled(former, MASTER), 0)
 
+    def test_a_former_master_that_was_linked_is_read_after_a_kill_as_well(self) -> None:
+        """Its master may be gone when it's back."""
+        self.assertEqual(self.nodes.send(f"{MASTER}:10911", b"both"), 0)
+        self.nodes.pass_time(12)
+        self.nodes.stop(self.slave)
+        self.nodes.stop(self.master)
+        new = self.nodes.start(SLAVE, namesrv_addr=NAME_SERVER)
+        parts = self.nodes.parts(MASTER, clock=MortalClock(self.nodes.clock))
+        former = self.nodes.start(
+            MASTER, parts, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER
+        )
+        self.nodes.pass_time(60)
+        self.assertTrue(former.services.ha_client.fits)
+        self.assertEqual(self.pulled(former, MASTER), 0)
+        self.nodes.crash(former, MASTER)
+        former.parts.store._lock.release()
+        self.nodes.stop(new)
+        former = self.former_master()
+        self.assertEqual(self.pulled(former, MASTER), 0)
+
     def former_master(self) -> Any:
         started = self.nodes.start(
             MASTER, broker_role=BrokerRole.SLAVE, broker_id=1, namesrv_addr=NAME_SERVER

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.base import DelayedCall
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
@@ -13,7 +17,7 @@ from hatwisted.config.schema import BrokerRole
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
-from hatwisted.metrics.web import MAX_CONNECTIONS
+from hatwisted.metrics.web import MAX_CONNECTIONS, metrics_site
 from hatwisted.wire.codes import RequestCode
 from tests.support.certificate import Issued, authority
 from tests.support.figures import Figures, Reader, page
@@ -24,6 +28,13 @@ MASTER, SLAVE = "10.0.0.1", "10.0.0.2"
 
 CALLS_OF_A_STEP = 20_000
 """Some two milliseconds. A hundred samples written down are half of it."""
+
+
+class TurnClock(Clock):
+    """A turn of the loop takes a second: what is put off until the next one isn't done in this one."""
+
+    def callLater(self, when: float, what: Callable[..., object], *args: Any, **kwargs: Any) -> DelayedCall:
+        return super().callLater(max(1.0, when), what, *args, **kwargs)
 
 
 class MonitoredTests(SynchronousTestCase):
@@ -224,6 +235,35 @@ class MonitoredTests(SynchronousTestCase):
         self.assertEqual([reader.closed for reader in idle].count(True), 1)
         self.nodes.pass_time(40)
         self.assertTrue(all(reader.closed for reader in idle))
+
+    def test_who_keeps_most_connections_loses_the_oldest_of_them_and_probes_come_through(self) -> None:
+        self.start(MASTER)
+        visitor = Reader(b"GET /metrics HTTP/1.1\r\n")
+        self.nodes.visit(f"{MASTER}:5557", visitor, "10.0.0.8")
+        idle = [Reader(b"GET /metrics HTTP/1.1\r\n") for _ in range(MAX_CONNECTIONS + 5)]
+        for reader in idle:
+            self.nodes.visit(f"{MASTER}:5557", reader, "10.0.0.66")
+        self.assertEqual([each.closed for each in idle], [True] * 6 + [False] * (MAX_CONNECTIONS - 1))
+        self.assertEqual(page(self.nodes, f"{MASTER}:5557", "/healthz", "10.0.0.9"), (200, "ok\n"))
+        self.assertFalse(visitor.closed)
+
+    def test_requests_that_come_at_once_have_a_turn_each(self) -> None:
+        """Else a stranger's thousand are answered before anybody else's one."""
+        node, clock = self.start(MASTER), TurnClock()
+        exposition = Exposition(clock, sources(node, LinkWatch(clock, lambda: 0, lambda: None), Health(node)))
+        channel = metrics_site(exposition, Health(node), clock).buildProtocol(None)
+        assert channel is not None
+        transport = StringTransportWithDisconnection()
+        transport.protocol = channel
+        channel.makeConnection(transport)
+        channel.dataReceived(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        for turn in range(1, 4):
+            self.assertEqual(transport.value().count(b"200 OK"), turn)
+            clock.advance(1)
+        transport.loseConnection()
+        clock.advance(1)
+        self.assertEqual(transport.value().count(b"200 OK"), 4)
+        self.assertEqual(clock.getDelayedCalls(), [])
 
     def test_a_body_is_dropped_and_other_pages_arent_there(self) -> None:
         self.start(MASTER)

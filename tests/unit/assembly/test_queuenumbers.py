@@ -44,6 +44,12 @@ class QueueNumberTests(SynchronousTestCase):
             if (end.getHost().host, end.getHost().port) == (MASTER, port):
                 end.stalled_until = self.nodes.clock.seconds() + seconds
 
+    def cut(self, port: int) -> None:
+        """Nothing that the master says on a port leaves its host any more, and nobody is told."""
+        for end in list(self.nodes.network.transports):
+            if (end.getHost().host, end.getHost().port) == (MASTER, port):
+                end.vanish(told=False)
+
     def promoted(self, slave: Any) -> Any:
         """The slave, started again as the master, which has ended."""
         self.nodes.stop(self.master)
@@ -104,6 +110,30 @@ class QueueNumberTests(SynchronousTestCase):
         self.nodes.network.listening[MASTER, 10909] = port
         self.nodes.pass_time(15)
         self.assertIsNotNone(slave.parts.tables.topics.get("Quiet"))
+        self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 3))
+
+    def test_a_master_that_comes_back_with_less_of_its_log_is_asked_again(self) -> None:
+        """What was waited for was lost with its power, and will never come."""
+        disk = SimDisk(self.nodes.clock.seconds, Trace(self.nodes.clock.seconds))
+        self.nodes.stop(self.master)
+        parts = self.nodes.parts(MASTER, clock=MortalClock(self.nodes.clock), file_system=disk)
+        self.master = self.nodes.start(MASTER, parts, **SMALL)
+        self.send_quiet()
+        self.fill_a_file()
+        self.nodes.result(self.master.parts.store.flusher.flush_now())
+        slave = self.nodes.start(SLAVE, **SMALL | AS_SLAVE)
+        self.nodes.pass_time(1)
+        self.cut(10912)
+        self.send_quiet(1)
+        numbers = slave.services._numbers
+        while not numbers._hold.waiting:
+            self.nodes.pass_time(0.05)
+        self.nodes.crash(self.master, MASTER)
+        disk.reboot(Random(1), 0.0)
+        self.master = self.nodes.start(MASTER, self.nodes.parts(MASTER, file_system=disk), **SMALL)
+        self.nodes.pass_time(60)
+        self.assertTrue(slave.services.ha_client.agrees)
+        self.assertEqual(self.master.parts.store.queue_offsets("Quiet", 0), (0, 3))
         self.assertEqual(slave.parts.store.queue_offsets("Quiet", 0), (3, 3))
 
     def test_a_stop_ends_the_question(self) -> None:

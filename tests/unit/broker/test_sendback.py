@@ -251,6 +251,27 @@ class SendBackTests(SendBackCase):
         self.assertEqual((answer.code, self.store.log.max_offset), (0, end))
 
     @inlineCallbacks
+    def test_a_copy_lies_where_the_group_reads_when_it_is_to_get_more_queues_than_its_topic_has(self):  # type: ignore[no-untyped-def]
+        """Consumers read the queues of the retry topic, which was made when the group had one."""
+        self.tables.topics.ensure("%RETRY%g", 1)
+        self.tables.groups.put(GroupConfig(group_name="g", retry_queue_nums=4))
+        yield self.send()
+        queues = set()
+        for _ in range(4):
+            self.assertEqual((yield self.send_back()).code, 0)
+            queues.add(self.last().properties["REAL_QID"])
+        self.assertEqual(queues, {"0"})
+
+    @inlineCallbacks
+    def test_a_group_that_wanted_no_repetitions_gets_a_queue_for_them_once_it_does(self):  # type: ignore[no-untyped-def]
+        """Its first heartbeat had made the topic without any."""
+        self.tables.topics.ensure("%RETRY%g", 0)
+        yield self.send()
+        self.assertEqual((yield self.send_back()).code, 0)
+        retry = self.tables.topics.get("%RETRY%g")
+        self.assertEqual((self.last().properties["REAL_QID"], retry.read_queue_nums, retry.perm), ("0", 1, 6))
+
+    @inlineCallbacks
     def test_refusals_store_nothing(self):  # type: ignore[no-untyped-def]
         yield self.send()
         end = self.store.log.max_offset

@@ -12,7 +12,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.consumer import COMMIT_INTERVAL, REBALANCE_INTERVAL, STOP_PATIENCE, Consumer
 from hatwisted.clientcore.delivery import Listener
-from hatwisted.clientcore.errors import BadSetting, CallTimedOut, ClientError, ConnectFailed, Rejected
+from hatwisted.clientcore.errors import (
+    BadSetting,
+    CallTimedOut,
+    ClientError,
+    ConnectFailed,
+    Rejected,
+    Unsettled,
+)
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom, ConsumerOptions
 from hatwisted.clientcore.queuelocks import LOCK_LIFE, RENEWAL_INTERVAL
@@ -366,6 +373,40 @@ class ProgressTests(ConsumerCase):
         error = self.assertRaises(BadSetting, Task(consumer.seek(other, 0)).result)
         self.assertEqual(str(error), f"{other} isn't read by this consumer now")
 
+    def test_a_seek_holds_when_queues_are_shared_out_before_it_could_be_noted(self) -> None:
+        self.seek_beside_a_commit(orderly=False)
+
+    def test_a_seek_in_order_holds_while_a_commit_is_under_way(self) -> None:
+        """The queue that it gives up is shared out at once."""
+        self.seek_beside_a_commit(orderly=True)
+
+    def seek_beside_a_commit(self, orderly: bool) -> None:
+        """The commit of every five seconds is under way, so the place is told after it."""
+        self.master.counts = {0: 4, 1: 0}
+        consumer = self.start(orderly=orderly)
+        committed: list[Waiter[RemotingCommand]] = []
+        call = self.driver.call
+
+        def late(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+            if request.code != 15 or committed:
+                return call(address, request, timeout)
+            committed.append(Waiter())
+            self.master.commit(request)
+            return committed[0]
+
+        self.patch(self.driver, "call", late)
+        committing = Task(consumer.commit())
+        self.seen.clear()
+        seeking = Task(consumer.seek(T0, 2))
+        if not orderly:
+            consumer.rebalance()
+        committed[0].fire(RemotingCommand(0, flag=1))
+        committing.result()
+        seeking.result()
+        self.driver.pass_time(COMMIT_INTERVAL + 1)
+        self.assertEqual(self.seen, [b"0-2", b"0-3"])
+        self.assertEqual(consumer.progress[T0], 4)
+
 
 class ProgramTests(ConsumerCase):
     def test_a_paused_queue_gives_nothing_until_it_resumes(self) -> None:
@@ -392,6 +433,22 @@ class ProgramTests(ConsumerCase):
         self.assertEqual(consumer.progress[T1], 1)
         self.done(consumer.stop())
         self.assertIsNone(self.done(messages.next()))
+
+    def test_a_message_whose_task_was_cancelled_by_its_program_comes_again(self) -> None:
+        """Without another message that would ask for it."""
+        self.master.counts = {0: 1, 1: 0}
+        at_work: list[Waiter[None]] = []
+
+        def listen(batch: Sequence[ReceivedMessage]) -> Waiter[None]:
+            at_work.append(Waiter())
+            return at_work[-1]
+
+        consumer = self.start(listen)
+        at_work[0].fail(Unsettled("the program's task was cancelled"))  # as asyncio's driver tells of it
+        self.driver.pass_time(REBALANCE_INTERVAL + COMMIT_INTERVAL)
+        self.assertEqual(len(at_work), 2)
+        at_work[1].fire(None)
+        self.assertEqual(consumer.progress[T0], 1)
 
     def test_a_failed_message_goes_back_field_by_field(self) -> None:
         self.master.counts = {0: 2, 1: 0}
@@ -468,6 +525,24 @@ class ProgramTests(ConsumerCase):
         for wrong in ({}, {"broadcasting": True, "local_offsets": Path("f")}):
             self.assertRaises(BadSetting, ConsumerOptions, assigned={T1: 1}, **wrong)
         self.assertRaises(BadSetting, ConsumerOptions, broadcasting=True, assigned=[T1])
+
+    def test_a_start_that_is_given_up_leaves_the_group(self) -> None:
+        """The others would leave it its share of the queues, which nobody would read."""
+        consumer = self.link.consumer("g", {"T": "*"}, self.listen, ConsumerOptions())
+        call, silent = self.driver.call, Waiter[RemotingCommand]()
+        members = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+        def one_silent(address: str, request: RemotingCommand, timeout: float) -> Waiter[RemotingCommand]:
+            return silent if request.code == members else call(address, request, timeout)
+
+        self.patch(self.driver, "call", one_silent)
+        starting = Task(consumer.start())
+        self.assertFalse(starting.done)
+        starting.cancel()
+        self.assertEqual(self.link.session.consumers, [])
+        left = [each.request.ext for each in self.driver.asked(RequestCode.UNREGISTER_CLIENT)]
+        self.assertEqual(left, [{"clientID": "me", "consumerGroup": "g"}])
+        self.done(consumer.stop())
 
     def test_a_stop_waits_for_the_program_so_long_and_no_longer(self) -> None:
         said = self.logged("warn")
@@ -552,6 +627,34 @@ class OrderTests(ConsumerCase):
         self.assertTrue(consumer.carries_progress(T0))
         self.driver.pass_time(0.25)
         self.assertFalse(consumer.carries_progress(T0))
+
+    def test_a_reset_holds_for_a_queue_that_is_given_up_once_the_program_is_done(self) -> None:
+        self.master.counts = {0: 0, 1: 1}
+        at_work: list[Waiter[None]] = []
+
+        def listen(batch: Sequence[ReceivedMessage]) -> Waiter[None]:
+            at_work.append(Waiter())
+            return at_work[-1]
+
+        consumer = self.start(listen, orderly=True)
+        self.master.members = ["me", "you"]
+        consumer.rebalance()
+        self.assertNotIn(T1, consumer.queues)
+        consumer.reset({T1: 7})
+        self.assertEqual(self.master.offsets["T", 1], 7)
+        at_work[0].fire(None)
+        given = fastjson.loads(self.driver.asked(RequestCode.UNLOCK_BATCH_MQ)[-1].request.body)["mqSet"]
+        self.assertEqual(given, [{"brokerName": "a", "queueId": 1, "topic": "T"}])
+        self.assertEqual(self.master.offsets["T", 1], 7)
+
+    def test_a_renewal_that_failed_is_tried_again_before_the_lock_lapses(self) -> None:
+        consumer = self.start(orderly=True)
+        self.driver.pass_time(RENEWAL_INTERVAL - 1)
+        self.master.codes = {41: 1}
+        self.driver.pass_time(2)
+        self.master.codes = {}
+        self.driver.pass_time(LOCK_LIFE - RENEWAL_INTERVAL)
+        self.assertTrue(consumer.carries_progress(T0))
 
     def test_a_seek_is_noted_under_the_lock(self) -> None:
         consumer = self.start(orderly=True)

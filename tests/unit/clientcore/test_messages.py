@@ -132,6 +132,8 @@ class RequestTests(SynchronousTestCase):
         for message in (
             Message(topic="T", body=b"12345", properties={"a": "b"}),
             Message(topic="T", body=b""),
+            Message(topic="T", body=b"", tags="red", keys=["one", "\u6d88\u606f"], wait=False),
+            Message(topic="T", body=b"", properties={"name": "\u6d88" * 100}),
         ):
             entry = len(batched([message], ["0" * 32], MAX_BATCH_BYTES).body)
             self.assertLessEqual(entry, batch_share(message))

@@ -276,6 +276,20 @@ class SharingTests(ProducerCase):
         self.assertEqual(found, [("O0", 40), ("O1", 41), ("O2", 42)])
         self.assertEqual(len({each.result().message_id for each in waiting}), 3)
 
+    def test_a_batch_stays_within_what_the_brokers_take(self) -> None:
+        """Each message does: gathered, they mustn't fail where they would have been stored one by one."""
+        self.fill(0, max_message_size=1000)
+        waiting = [self.send(b"x" * 300, properties={"name": "\u6d88" * 60}) for _ in range(5)]
+        for held in self.driver.held:  # more while it goes on
+            held.fire(stored())
+        self.assertEqual([each.result().queue.queue_id for each in waiting], [0] * 5)
+        small = [self.send(b"y") for _ in range(TOPIC_REQUESTS + 9)]
+        for held in self.driver.held:
+            held.fire(stored())
+        self.assertTrue(all(each.done for each in small))
+        sizes = [len(each.request.body) for each in self.driver.asked(BATCH)]
+        self.assertTrue(sizes and max(sizes) <= 1000, sizes)
+
     def test_one_that_waits_alone_goes_alone(self) -> None:
         (waiting,) = self.fill(1)
         self.driver.held[0].fire(stored())
@@ -310,6 +324,21 @@ class SharingTests(ProducerCase):
         self.driver.held[0].fire(stored())
         batch = self.driver.requests[-1].request
         self.assertEqual([body for _, body, _ in decode_batch(batch.body)], [b"1", b"2"])
+
+    def test_messages_of_an_order_key_that_cant_share_dont_overtake_those_that_wait(self) -> None:
+        for number, more in enumerate(
+            ({"body": b"x" * 1001}, {"body": b"x", "wait": False}, {"delay_level": 1})
+        ):
+            self.setUp()
+            self.start(coalesce=True, compress_above=1000)
+            fields: list[Any] = [{"body": b"1"}, {"body": b"2"}, {"body": b"y"} | more, {"body": b"4"}]
+            sends = [self.send(order_key="k", **each) for each in fields]
+            for held in self.driver.held:  # more while it goes on
+                self.assertEqual([each for each in self.driver.held if not each.done], [held], number)
+                held.fire(stored())
+            self.assertTrue(all(each.done for each in sends))
+            bodies = [each.request.body for each in self.driver.asked(310)]
+            self.assertEqual([bodies[0], bodies[1], bodies[3]], [b"1", b"2", b"4"], number)
 
     def test_what_cant_share_goes_by_itself(self) -> None:
         self.fill(0, compress_above=1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from twisted.internet.address import IPv4Address, UNIXAddress
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import ISystemHandle, ITCPTransport
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import alsoProvides, directlyProvides
@@ -68,3 +68,9 @@ class SocketTests(SynchronousTestCase):
     def test_a_peer_has_a_name_whatever_its_address(self) -> None:
         self.assertEqual(peer_names(IPv4Address("TCP", "10.0.0.1", 4711)), ("10.0.0.1", "10.0.0.1:4711"))
         self.assertEqual(peer_names(UNIXAddress("/run/a")), ("unknown", "unknown:0"))
+
+    def test_an_IPv4_peer_of_an_IPv6_port_is_named_as_on_the_ports_of_clients(self) -> None:
+        """By its host a slave's link and what it asks beside that are known to be one slave's."""
+        peer = IPv6Address("TCP", "::ffff:10.0.0.1", 4711)
+        self.assertEqual(peer_names(peer), ("10.0.0.1", "10.0.0.1:4711"))
+        self.assertEqual(peer_names(IPv6Address("TCP", "fd00::1", 4711)), ("fd00::1", "fd00::1:4711"))

@@ -14,11 +14,15 @@ SEEDS = range(times(4))
 FAILED_SYNCS = (68, 74, 77)
 """In these, a sync of the log fails long before a power failure."""
 
+LOST_LIVES = (18, 25, 76)
+"""In these, a power failure takes what a deleted queue says, or what the one that was made again does."""
+
 
 class CrashTests(SynchronousTestCase):
-    def check(self, seeds: Sequence[int] = SEEDS, *, sync: bool = True, faults: bool = False) -> None:
-        outcomes = crashfuzz.run(seeds, sync=sync, faults=faults)
+    def check(self, seeds: Sequence[int] = SEEDS, **how: bool) -> None:
+        outcomes = crashfuzz.run(seeds, **how)
         self.assertEqual(outcomes.violations, {})
+        self.assertEqual(outcomes.rebuilt, 0)
         self.assertLess(outcomes.refused, outcomes.starts / 4)
 
     def test_B166_B168_with_sync_flush(self) -> None:
@@ -29,3 +33,6 @@ class CrashTests(SynchronousTestCase):
 
     def test_B169_on_a_disk_that_fails(self) -> None:
         self.check((*FAILED_SYNCS, *range(times(3))), faults=True)
+
+    def test_B95_topics_are_deleted_and_made_again(self) -> None:
+        self.check((*LOST_LIVES, *range(times(2))), sync=False, deletes=True)

@@ -13,6 +13,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.storeoptions import StoreOptions
+from hatwisted.wire.layout import QUEUE_ENTRY
 from hatwisted.wire.record import decode_record
 
 HOST = b"\x7f\0\0\x01\0\0\x2a\x9f"
@@ -166,9 +167,7 @@ class TestDeletedQueues(SynchronousTestCase):
         self.put("T", b"0", b"1", b"2")
         queue = self.store.queues.find("T", 0)
         mark = queue.unsynced
-        self.store.log.queue_offsets.clear()
-        self.put("T", b"new")
-        self.assertIs(self.store.queues.find("T", 0), queue)
+        queue.append(0, QUEUE_ENTRY.pack(self.store.log.max_offset, 93, 0))
         self.assertEqual(queue.max_offset, 1)
         queue.synced(mark)
         self.assertIsNotNone(queue.unsynced)
@@ -194,6 +193,21 @@ class TestDeletedQueues(SynchronousTestCase):
         self.assertIsNotNone(queue.unsynced)
         self.store.queues.datasync()
         self.assertIsNone(self.store.queues.find("Later", 0).unsynced)
+
+    def test_a_message_put_while_many_queues_go_is_kept(self):
+        """Its producer has made the topic again, and been told that the message is stored."""
+        for queue_id in range(200):
+            self.put("T", b"0", queue_id=queue_id, dispatch=False)
+        self.turn()
+        done = self.store.removal.drop_topics(lambda name: name == "T")
+        self.assertNoResult(done)
+        for queue_id in (0, 199):
+            self.put("T", b"new", queue_id=queue_id, dispatch=False)
+        self.turn()
+        self.successResultOf(done)
+        self.assertEqual([self.bodies("T", queue_id)[-1:] for queue_id in (0, 199)], [[b"new"]] * 2)
+        self.reopen(unclean=True)
+        self.assertEqual([self.bodies("T", queue_id)[-1:] for queue_id in (0, 199)], [[b"new"]] * 2)
 
     def test_many_queues_leave_the_reactor_its_turns(self):
         for queue_id in range(40):

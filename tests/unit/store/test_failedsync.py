@@ -8,6 +8,7 @@ from contextlib import closing
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
 from hatwisted.sim.simdisk import Strike
+from hatwisted.store.lifecycle import queuecompleteness
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.put import Put
 from tests.unit.store.powerloss import PowerLossCase
@@ -91,9 +92,9 @@ class FailedSyncTests(PowerLossCase):
         self.flush()
         self.assertIsNone(self.store.log.stopped_reason)
 
-    def leave_entries_out(self) -> None:
+    def leave_entries_out(self, **options: object) -> None:
         """The entries of a whole log file, more than a queue file, are in a sync that fails."""
-        self.start(index_enable=False)
+        self.start(index_enable=False, **options)
         self.put("T", b"of the first file" * 60, 58)
         self.flush()
         self.dispatch()
@@ -101,7 +102,7 @@ class FailedSyncTests(PowerLossCase):
         self.clock.advance(10)
         self.worker.work()
 
-    def assert_entries_outlast_power(self) -> RecoveryReport:
+    def assert_entries_outlast_power(self, **options: object) -> RecoveryReport:
         """Once a checkpoint covers the second file's begin, recovery doesn't look at the first one any more."""
         self.clock.advance(10)
         (first,) = self.put("T", b"of the second file" * 60)
@@ -112,7 +113,7 @@ class FailedSyncTests(PowerLossCase):
         self.flush()
         self.pass_time(30)
         self.lose_power()
-        report = self.start(index_enable=False)
+        report = self.start(index_enable=False, **options)
         self.assertEqual(report.start, first.offset)
         self.dispatch()
         self.assertEqual(len(self.bodies("T")), 60)
@@ -126,10 +127,18 @@ class FailedSyncTests(PowerLossCase):
         report = self.assert_entries_outlast_power()
         self.assertEqual(report.dispatched_from, report.start)
 
-    def test_B169_entries_that_a_failed_sync_left_out_are_built_again(self) -> None:
+    def test_B169_so_are_those_of_more_files_than_a_start_looks_at(self) -> None:
+        small = {"consume_queue_file_size": 5 * ENTRY_SIZE}
+        self.leave_entries_out(**small)
+        self.kill()
+        self.start(same_boot=True, index_enable=False, **small)
+        report = self.assert_entries_outlast_power(**small)
+        self.assertEqual(report.dispatched_from, report.start)
+
+    def test_B169_entries_that_a_failed_sync_left_out_are_written_again(self) -> None:
         self.leave_entries_out()
         report = self.assert_entries_outlast_power()
-        self.assertEqual(report.dispatched_from, 0)
+        self.assertEqual(report.dispatched_from, report.start)
 
     def leave_items_out(self) -> list[int]:
         """Of a whole log file, the key index's first file is in a sync that fails; the offsets that it names."""
@@ -228,3 +237,37 @@ class FailedSyncTests(PowerLossCase):
         self.patch(self.disk.trace, "note", lambda what, blob=b"": done.append(what))
         self.start(same_boot=True)
         self.assertEqual([what for what in done if what.startswith("write /s/commitlog")], [])
+
+
+class FailedQueueSyncTests(PowerLossCase):
+    def put_synced(self, topic: str, body: bytes, count: int) -> None:
+        self.put(topic, body, count)
+        self.flush()
+        self.dispatch()
+        self.pass_time(12)
+
+    def after_a_failed_sync(self) -> None:
+        """Nothing checks log files as old as that when the store starts."""
+        self.patch(queuecompleteness, "CHECKED_FILES", 2)
+        self.start()
+        self.put_synced("Other", b"", 1)
+        self.put_synced("T", b"before", 5)
+        self.disk.strike(Strike(("datasync",), "/s/consumequeue/T", error=errno.EIO))
+        self.put_synced("T", b"acknowledged", 600)
+        for _ in range(5):
+            self.put_synced("Other", bytes(20_000), 3)
+
+    def test_B169_queue_entries_that_a_failed_sync_left_out_outlive_a_power_failure(self) -> None:
+        self.after_a_failed_sync()
+        self.lose_power()
+        self.start()
+        self.assertEqual(len(self.bodies("T")), 605)
+
+    def test_B169_queue_entries_that_a_failed_sync_left_out_outlive_an_orderly_stop_and_a_boot(self) -> None:
+        self.after_a_failed_sync()
+        stopped = self.store.stop()
+        self.pass_time(1)
+        self.successResultOf(stopped)
+        self.lose_power()
+        self.start()
+        self.assertEqual(len(self.bodies("T")), 605)

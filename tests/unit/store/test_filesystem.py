@@ -165,6 +165,10 @@ class NameTests(FileCase):
         self.assertEqual(self.fs.listdir(self.folder), ["a", "b", "c"])
         self.assertEqual(self.fs.listdir(self.path("none")), [])
 
+    def test_a_disk_may_be_mounted_right_there(self) -> None:
+        os.mkdir(self.path("lost+found"))
+        self.assertEqual(self.fs.listdir(self.folder), [])
+
     def test_remove_takes_files_and_empty_folders_and_nothing(self) -> None:
         self.open("file")
         self.fs.makedirs(self.path("a/b"))

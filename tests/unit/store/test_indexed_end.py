@@ -58,20 +58,19 @@ class IndexedEndTests(StoreTestCase):
         self.assertEqual(report.dispatched_from, 0)
         self.assertHolds(store, puts)
 
-    def test_the_note_is_not_believed_after_an_unclean_exit(self) -> None:
+    def test_the_note_is_not_believed_beyond_what_was_synced_at_an_unclean_exit(self) -> None:
         store, puts = self.begun(5, 40)
         store, _ = self.restarted(store)
         self.kill()
         store, report = self.opened()
         self.assertTrue(report.unclean)
-        self.assertIsNone(store.checkpoint.indexed)
-        self.assertLessEqual(report.dispatched_from, puts[-1].offset)
+        self.assertLessEqual(report.dispatched_from, report.start)
         self.assertHolds(store, puts)
 
-    def test_the_note_is_not_kept_while_the_store_runs(self) -> None:
+    def test_the_note_goes_on_with_each_sync_while_the_store_runs(self) -> None:
         store, _ = self.begun(5, 40)
         store, _ = self.restarted(store)
-        self.put(store)
+        (*_, last) = self.put(store)
         self.clock.pump([1.0] * 70)
         store.checkpoint.load()
-        self.assertIsNone(store.checkpoint.indexed)
+        self.assertEqual(store.checkpoint.indexed, (last.offset, store.log.max_offset))

@@ -465,6 +465,7 @@ class ExpiryTests(StoreTestCase):
         for path in sorted(self.path("commitlog").iterdir())[:2]:
             os.utime(path, (1, 1))
         at, delivered = 0, []
+        self.clock.pump([1.0] * 12)  # queues are synced
         store.retention.clean_now()
         while at < store.queue_offsets("T", 0)[1]:
             result = store.get_messages("T", 0, at, 1, 1 << 20)

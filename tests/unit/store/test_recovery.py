@@ -21,6 +21,7 @@ from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedEnd, DamagedLog, StoreFull
+from hatwisted.store.lifecycle import queuecompleteness
 from hatwisted.store.lifecycle import recovery as recovery_module
 from hatwisted.store.lifecycle.queuecompleteness import first_incomplete_file
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
@@ -762,6 +763,15 @@ class CoverageTests(RecoveryTestCase):
             self.uncovered(lambda store: store.queues.get("Topic1", 1).truncate(2 * FILE_SIZE + 9000)),
             2 * FILE_SIZE,
         )
+
+    def test_entries_beyond_the_end_hide_none_before_it(self) -> None:
+        """Only the process was killed: queues name what is in log files that are dispatched again anyway."""
+        self.patch(queuecompleteness, "BLOCK", 4)
+        writer = LogBuilder().fill_files(3)
+        self.written(writer)
+        store = self.opened()
+        store.queues.recover()
+        self.assertIsNone(first_incomplete_file(store.files, store.queues, 2 * FILE_SIZE))
 
     def test_one_entry_too_few_at_the_very_end(self) -> None:
         writer = LogBuilder().fill_files(2)

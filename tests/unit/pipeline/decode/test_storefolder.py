@@ -102,6 +102,11 @@ class Folders(TestCase):
         (Path(path) / "commitlog" / ".nfs0001").write_bytes(b"")
         self.assertEqual(len(LogStore.open(path).files), len(self.log.files))
 
+    def test_a_disk_may_be_mounted_at_the_log(self) -> None:
+        path = self.written()
+        (Path(path) / "commitlog" / "lost+found").mkdir()
+        self.assertEqual(len(LogStore.open(path).files), len(self.log.files))
+
     def test_a_cut_first_file(self) -> None:
         folder = self.folder / "cut" / "commitlog"
         folder.mkdir(parents=True)
