@@ -71,6 +71,7 @@ def test_a_link_a_master_a_name_server_a_consumer_and_a_certificate(tmp_path: Pa
             **QUICK_SYNC,
             "namesrvAddr": f"127.0.0.1:{group.namesrv_port};127.0.0.1:{free_port()}",
             "metricsPort": ports[0],
+            "haHousekeepingInterval": 120_000,  # a link that stalls stays
             "tls.server.certPath": tmp_path / "old.pem",
             "tls.server.keyPath": tmp_path / "old.key",
         }

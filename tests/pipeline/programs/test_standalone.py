@@ -1,0 +1,166 @@
+"""The commands on a standalone cluster of Spark: a master and two workers, each a process of its own.
+
+Executors and their Python workers are killed, and two drivers land the same log at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
+
+import pyspark
+from deltalake import DeltaTable
+
+from hatwisted.pipeline.spark.javahome import find_java_home
+from testbed.processes import wait_until
+from tests.support import quickspark
+from tests.support.goldenlog import MASTER, SLAVE
+from tests.support.growing import GrowingStore
+from tests.support.processgroup import Program, process_group
+from tests.support.soak import times
+
+pytestmark = [
+    pytest.mark.timeout(1_800),
+    pytest.mark.skipif(times(1) == 1, reason="starts ten JVMs: `make soak` does"),
+]
+CLASSES = Path(pyspark.__file__).parent / "bin" / "spark-class"
+PATIENCE = 300.0
+"""Seconds for what takes ten on an idle machine."""
+WORKERS = ("one", "two")
+KILLS = 4
+"""Of executors and Python workers; Spark gives up after ten executors that die one after the other."""
+
+
+@dataclass
+class Cluster:
+    """master: its address; environment: of programs; workers: their processes by their folders."""
+
+    master: str
+    environment: dict[str, str]
+    workers: dict[Path, int]
+
+    def command(self, *arguments: object) -> tuple[str, ...]:
+        """One of the pipeline's, with a core of the cluster."""
+        given = [sys.executable, "-m", "hatwisted", "pipeline", *map(str, arguments), "--master", self.master]
+        for setting in ("spark.cores.max=1", "spark.executor.memory=512m", "spark.ui.enabled=false"):
+            given += ["--conf", setting]
+        return tuple(given)
+
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = self.command(*arguments)
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@contextmanager
+def server(environment: dict[str, str], says: str, *arguments: str) -> Iterator[tuple[str, int]]:
+    """One of Spark's own, as long as it's needed, once it has said this: the rest of that line, and its number."""
+    told: list[str] = []
+
+    def listen(process: Program) -> None:
+        assert process.stderr is not None
+        told.extend(line.partition(says)[2].strip() for line in process.stderr if says in line)
+
+    with process_group(
+        str(CLASSES), *arguments, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        thread = threading.Thread(target=listen, args=(process,), daemon=True)
+        thread.start()
+        wait_until(lambda: bool(told), PATIENCE, f"{arguments[0]} says {says}")
+        yield told[0], process.pid
+
+
+@pytest.fixture
+def cluster(java: None, tmp_path: Path) -> Iterator[Cluster]:
+    own = {
+        "JAVA_HOME": find_java_home(os.environ),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    plain = {name: value for name, value in os.environ.items() if name not in quickspark.SETTINGS}
+    environment, deploy = plain | own, "org.apache.spark.deploy"
+    with ExitStack() as servers:
+        where = ("--host", "127.0.0.1", "--webui-port", "0")
+        master, _ = servers.enter_context(
+            server(environment, "Starting Spark master at ", f"{deploy}.master.Master", *where, "--port", "0")
+        )
+        workers = {}
+        for folder in (tmp_path / name for name in WORKERS):
+            size = ("--cores", "1", "--memory", "600M", "--work-dir", str(folder))
+            worker = (f"{deploy}.worker.Worker", *where, *size, master)
+            registered = server(environment, "Successfully registered with master ", *worker)
+            _, workers[folder] = servers.enter_context(registered)
+        yield Cluster(master, environment, workers)
+
+
+def started_by(process: int) -> list[int]:
+    """What it has started, and what those have."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            number, _, rest = stat.read_text().partition(" ")
+            parents[int(number)] = int(rest.rpartition(")")[2].split()[1])
+    found, older = [], {process}
+    while older:
+        older = {number for number, parent in parents.items() if parent in older}
+        found += sorted(older)
+    return found
+
+
+def kill_one(cluster: Cluster, chance: random.Random) -> None:
+    """An executor, or one of its Python workers: any of them that is there."""
+
+    def there() -> list[int]:
+        return [each for worker in cluster.workers.values() for each in started_by(worker)]
+
+    wait_until(there, PATIENCE, "there is an executor")
+    with suppress(ProcessLookupError, IndexError):
+        os.kill(chance.choice(there()), signal.SIGKILL)
+
+
+def offsets(table: Path) -> list[int]:
+    if not DeltaTable.is_deltatable(str(table)):
+        return []
+    found: list[int] = DeltaTable(str(table)).to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
+    return sorted(found)
+
+
+def test_two_workers_and_two_drivers_that_land_the_same_log(cluster: Cluster, tmp_path: Path) -> None:
+    store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    store.append(500)
+    land = ("land", store.root, table, "--engine", "spark", "--checkpoint")
+    first = cluster.command(*land, tmp_path / "first", "--follow", "--every", "0.5")
+    with process_group(*first, env=cluster.environment, stderr=subprocess.PIPE) as earlier:
+        wait_until(lambda: offsets(table) == store.offsets, PATIENCE, "the first driver has landed the log")
+        for _ in range(KILLS):
+            store.append(100)
+            kill_one(cluster, chance)
+            wait_until(lambda: offsets(table) == store.offsets, PATIENCE, "it follows")
+        # The other worker's core is the second driver's.
+        done = cluster.run(*land, tmp_path / "second", "--json")
+        assert done.returncode == 0, done.stderr
+        store.append(500)
+        _, said = earlier.communicate(timeout=PATIENCE)
+        assert earlier.returncode == 2
+        assert "took over" in said and said.count("\n") == 1, said
+    done = cluster.run(*land, tmp_path / "second", "--json")
+    assert json.loads(done.stdout)["rows"] == 500, done.stderr
+    assert offsets(table) == store.offsets
+    assert all(list(worker.glob("app-*/*")) for worker in cluster.workers)
+    done = cluster.run("audit", MASTER, SLAVE, "--json")
+    assert json.loads(done.stdout)["identical"], done.stderr
