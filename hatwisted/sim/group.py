@@ -148,15 +148,19 @@ class Group:
 
     def linked(self) -> bool:
         """Do both ends have the link?"""
+        return self.common_link() is not None
+
+    def common_link(self) -> Any:
+        """The slave's end of the link that both ends have."""
         client = self.link()
         if client is None or client.state is not SlaveState.TRANSFER:
-            return False
+            return None
         link = client._link
         if link is None or not link.progressed:
-            return False
+            return None
         # A slave doesn't hear of a power failure: its end may belong to a link with the previous process.
         ends = self.machines[self.master].service.parts.ha._links
-        return any(end.transport.getPeer() == link.transport.getHost() for end in ends)
+        return link if any(end.transport.getPeer() == link.transport.getHost() for end in ends) else None
 
     def equal_ends(self) -> bool:
         """Do the logs end at the same offset?"""

@@ -65,9 +65,9 @@ class TableLoad:
         value = self._value(key, key in told)
         # Until it's answered nobody knows, and if it never is, nobody asks again.
         told.pop(key, None)
-        master, linked = group.master, group.linked()
+        master, link = group.master, group.common_link()
         call = self._client.call(group.master_address, _request(key, value), TIMEOUT)
-        call.addCallback(self._answered, key, value, master, linked)
+        call.addCallback(self._answered, key, value, master, link)
         call.addErrback(not_answered).addCallback(lambda _: self._later())
 
     def _value(self, key: Key, known: bool) -> int | None:
@@ -78,14 +78,21 @@ class TableLoad:
         return self._random.randrange(1, 17)
 
     def _answered(
-        self, answer: RemotingCommand, key: Key, value: int | None, master: str, linked: bool
+        self, answer: RemotingCommand, key: Key, value: int | None, master: str, link: object
     ) -> None:
+        """What a request has come to.
+
+        - answer: the broker's
+        - key, value: what was asked for
+        - master, link: when it was asked. A change that was made while there was none speaks of no slave
+        """
         group = self._group
         if answer.code != ResponseCode.SUCCESS or not group.serves(master) or group.master != master:
             return
         remark = answer.remark or ""
         if "file" not in remark:
-            self._promises.changed(key, value, slaves=linked and group.linked() and not remark)
+            slaves = link is not None and link is group.common_link() and not remark
+            self._promises.changed(key, value, slaves=slaves)
 
 
 def _request(key: Key, value: int | None) -> RemotingCommand:

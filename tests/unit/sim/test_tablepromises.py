@@ -44,3 +44,12 @@ class DeletionTests(SynchronousTestCase):
     def test_one_with_the_master_s_table_has(self) -> None:
         self.wait()
         self.assertEqual(self.owing(), {"a", "b"})
+
+    def test_a_link_that_was_lost_meanwhile_is_another_one(self) -> None:
+        """Nobody was there to get what was changed in between."""
+        before = self.group.common_link()
+        self.assertIs(self.group.common_link(), before)
+        before.abort()
+        self.wait()
+        self.assertIsNotNone(self.group.common_link())
+        self.assertIsNot(self.group.common_link(), before)
