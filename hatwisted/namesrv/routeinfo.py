@@ -142,8 +142,9 @@ class RouteTable:
             self._drop(member.address, f"it registers as {member.group} now")
         group = self._groups.setdefault(member.group, BrokerData(broker_name=member.group))
         group.cluster = member.cluster
-        first = self._enter(group, member)
-        if member.id == MASTER_ID and (first or self.changed(member.address, version)):
+        new = self._enter(group, member)
+        # A slave's topics didn't count, whichever version it registered them with.
+        if member.id == MASTER_ID and (new or self.changed(member.address, version)):
             self._merge_topics(member.group, topics.values())
         self._leases[member.address] = _Lease(
             member, version, connection, filter_servers, self._clock.seconds()
@@ -235,7 +236,7 @@ class RouteTable:
         return [connection for _, connection in expired]
 
     def _enter(self, group: BrokerData, member: Member) -> bool:
-        """Put the member in its place; was the place empty?"""
+        """Put the member in its place; was it empty, or another one's?"""
         members = group.broker_addrs
         for other in [other for other, address in members.items() if address == member.address]:
             if other != member.id:  # a slave that was made master, or the reverse
@@ -252,7 +253,7 @@ class RouteTable:
                 address=member.address,
                 former=former or "not registered",
             )
-        return former is None
+        return former != member.address
 
     def _warn_of_two(self, group: BrokerData, member: Member, former: str) -> None:
         if self._twofold.admit((member.group, member.id)) is not None:

@@ -124,6 +124,13 @@ class TestRegistration(RouteCase):
         self.register(broker=0, address="h:1")
         self.assertEqual(self.addresses(), {"a": {0: "h:1"}})
 
+    def test_B113_a_slave_that_is_made_master_brings_its_topics_though_their_version_is_known(self):
+        """Its last master made one that it could tell nobody of but its slave."""
+        self.register(broker=0, address="h:0")
+        self.register(broker=1, address="h:1", names=("T", "New"), version=2)
+        self.register(broker=0, address="h:1", names=("T", "New"), version=2)
+        self.assertEqual(self.addresses("New"), {"a": {0: "h:1"}})
+
     def test_address_that_moves_to_another_group_leaves_the_old_one(self):
         self.register("a", address="h:1")
         self.register("b", address="h:1")
