@@ -59,7 +59,8 @@ class BrokerOffsets:
         answer = await self._session.call(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             # A slave hears of progress late, and may have less of the queue: starting where it says, the
-            # group could skip what its master has.
+            # group could skip what its master has. It may be one only since the route was asked for.
+            await self._session.routes.route(queue.topic, fresh=True)
             if address != self._session.routes.master(queue.topic, queue.broker_name):
                 raise NoRoute(queue.topic, f"{queue.broker_name} has no master now to say where to begin")
             return None

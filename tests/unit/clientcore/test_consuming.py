@@ -221,6 +221,26 @@ class ReadingTests(ConsumerCase):
             asked = [{"consumerGroup": "g"} | {"topic": "T", "queueId": each} for each in "01"]
             self.assertEqual(self.fields(14), asked)
 
+    def test_a_new_group_begins_where_the_master_says_not_one_that_is_a_slave_by_now(self) -> None:
+        """It may have begun in its new master's last file, and lack what is before it."""
+        beat = self.driver.answer
+
+        def promoted(address: str, request: RemotingCommand) -> RemotingCommand | None:
+            if request.code == RequestCode.HEART_BEAT:  # after the route was asked for
+                self.driver.groups = {"a": {0: "10.0.0.2:10911", 1: MASTER}}
+            if request.code == RequestCode.GET_MIN_OFFSET and address == MASTER:
+                return _ok(offset=5)
+            return beat(address, request)
+
+        self.driver.answer = promoted
+        self.master.counts = {0: 7, 1: 0}
+        self.start()
+        self.driver.pass_time(5)
+        self.assertEqual(self.seen, [b"0-%d" % each for each in range(7)])
+        self.assertEqual(
+            {address for _, address in self.driver.calls_of(RequestCode.GET_MIN_OFFSET)}, {"10.0.0.2:10911"}
+        )
+
     def test_a_group_goes_on_where_it_stands(self) -> None:
         self.master.counts = {0: 5, 1: 5}
         self.master.offsets = {("T", 0): 3, ("T", 1): 4}
