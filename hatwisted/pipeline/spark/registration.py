@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.spark.commitlogsource import CommitLogSource
@@ -21,5 +22,9 @@ def register(spark: SparkSession) -> SparkSession:
     """Make `commitlog`, `rocketmq` and `hatwisted-delta` known to a session, of Spark Connect's as well, which is
     given back."""
     for source in FORMATS:
-        spark.dataSource.register(source)
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
     return spark
