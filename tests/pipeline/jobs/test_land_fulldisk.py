@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +12,8 @@ from pyspark.sql import SparkSession
 from hatwisted.pipeline.delta.errors import NoRoom
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
-from tests.support.fulldiskseries import missing
 from tests.support.growing import GrowingStore
+from tests.support.smalldisk import leave_room, small_disk
 
 pytestmark = pytest.mark.timeout(600)
 DISK_BYTES = 8 << 20
@@ -26,16 +23,8 @@ ROOMS = (0, 64 << 10, 256 << 10)
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as tried:
-        if reason := missing(Path(tried)):
-            pytest.skip(reason)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], check=True)
-    try:
+    with small_disk(tmp_path, DISK_BYTES) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_a_full_disk_and_room_again(spark: SparkSession, disk: Path, tmp_path: Path) -> None:
@@ -43,12 +32,10 @@ def test_a_full_disk_and_room_again(spark: SparkSession, disk: Path, tmp_path: P
     how = LandOptions(engine="spark", max_bytes_per_trigger=400_000, compact_below=None, partitions=2)
     store.append(300)
     land([str(store.root)], table, how, spark=spark)
-    ballast, whole = disk / "ballast", store.offsets[:]
+    whole = store.offsets[:]
     store.append(3_000)
     for room in ROOMS:
-        found = os.statvfs(disk)
-        with open(ballast, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(found.f_bavail * found.f_frsize - room, 1))
+        ballast = leave_room(disk, room)
         with pytest.raises(NoRoom) as refused:
             land([str(store.root)], table, how, spark=spark)
         assert "there's no room left on its disk" in str(refused.value)

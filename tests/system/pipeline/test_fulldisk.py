@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -19,9 +17,9 @@ from hatwisted.pipeline.delta.errors import NoRoom
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
 from hatwisted.pipeline.jobs.latest.latesttable import latest
-from tests.support.fulldiskseries import missing
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.smalldisk import leave_room, small_disk
 
 pytestmark = pytest.mark.timeout(600)
 DISK_BYTES = 4 << 20
@@ -32,16 +30,8 @@ HOW = LandOptions(engine="local", max_bytes_per_trigger=200_000, compact_below=N
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as tried:
-        if reason := missing(Path(tried)):
-            pytest.skip(reason)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], check=True)
-    try:
+    with small_disk(tmp_path, DISK_BYTES) as disk:
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.fixture
@@ -53,12 +43,9 @@ def store(tmp_path: Path) -> GrowingStore:
 
 def until_there_is_room(disk: Path, run: Callable[[], object], check: Callable[[], None]) -> int:
     """How often there was none. check: after each try."""
-    ballast, refused = disk / "ballast", 0
+    refused = 0
     for room in range(0, DISK_BYTES, STEP):
-        found = os.statvfs(disk)
-        ballast.write_bytes(b"")
-        with open(ballast, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(found.f_bavail * found.f_frsize - room, 1))
+        ballast = leave_room(disk, room)
         try:
             run()
         except NoRoom as error:
