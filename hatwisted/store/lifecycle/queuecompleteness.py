@@ -76,7 +76,7 @@ def _first_incomplete(
     if not starts:
         return None
     named = _Named(starts, files.file_size)
-    for queue in (*queues, *queues.deleted):
+    for queue in queues.with_deleted:
         named.add(queue)
         tick()
     for start, last_end in zip(starts, named.complete(), strict=True):

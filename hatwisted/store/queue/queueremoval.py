@@ -63,7 +63,7 @@ class QueueRemoval:
 
     def _is_expired(self, queue: ConsumeQueue) -> bool:
         """Never had a message: just made, and not expired. Nor is one with records still to be dispatched."""
-        coming = self._log.queue_offsets.get((queue.topic, queue.queue_id), 0) > queue.max_offset
+        coming = self._next_number(queue) > queue.max_offset
         return 0 < queue.max_physical <= self._log.min_offset and not coming
 
     def _next_number(self, queue: ConsumeQueue) -> int:

@@ -69,6 +69,11 @@ class ConsumeQueueTable:
     def __len__(self) -> int:
         return len(self._queues)
 
+    @property
+    def with_deleted(self) -> tuple[ConsumeQueue, ...]:
+        """All queues, those of deleted topics too."""
+        return (*self, *self.deleted)
+
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, if there is one: asking makes none."""
         return self._queues.get((topic, queue_id))
@@ -218,8 +223,7 @@ class ConsumeQueueTable:
 
     def datasync(self) -> None:
         """Make everything durable that's in files by now. Blocks, may run in another thread."""
-        queues = (*self, *self.deleted)
-        unsynced = [(queue, mark) for queue in queues if (mark := queue.unsynced) is not None]
+        unsynced = [(queue, mark) for queue in self.with_deleted if (mark := queue.unsynced) is not None]
         if len(unsynced) > SYNC_ALL_FROM:
             self._fs.sync_all(self._root)
             for queue, mark in unsynced:
@@ -240,7 +244,7 @@ class ConsumeQueueTable:
     @property
     def max_physical(self) -> int:
         """End (log offset) of the newest record that any queue names, deleted or not; 0 if none does."""
-        return max((queue.max_physical for queue in (*self, *self.deleted)), default=0)
+        return max((queue.max_physical for queue in self.with_deleted), default=0)
 
     def close(self) -> None:
         """Close all files, with everything in them if there is room for it."""
@@ -250,5 +254,5 @@ class ConsumeQueueTable:
 
     def close_files(self) -> None:
         """Close all files as they are."""
-        for queue in (*self, *self.deleted):
+        for queue in self.with_deleted:
             queue.close()

@@ -66,7 +66,7 @@ class QueueWriter:
     def write_again(self) -> Generator[Deferred[None], None, None]:
         """Write again what no sync has covered: the kernel takes what a failed one left out for clean, and leaves
         it out of the next. Fires as `write_all` does."""
-        for number, queue in enumerate((*self._queues, *self._queues.deleted), start=1):
+        for number, queue in enumerate(self._queues.with_deleted, start=1):
             queue.write_unsynced()
             if number % PORTION == 0:
                 yield deferLater(self._clock, 0)
