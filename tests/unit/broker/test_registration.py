@@ -176,6 +176,22 @@ class TestRegistering(RegistrationCase):
         )
 
     @defer.inlineCallbacks
+    def test_name_servers_that_differ_about_ordered_topics_get_no_more_registrations_for_it(self):
+        servers = [self.name_server(), self.name_server()]
+        for server, topic in zip(servers, ("T", "U"), strict=True):
+            server.settings.put("ORDER_TOPIC_CONFIG", topic, "broker-a:4")
+        registration = self.broker(*(server.address for server in servers))
+        for topic in ("T", "U"):
+            registration.topics.put(TopicConfig(topic_name=topic))
+        before = registration.topics.version.counter
+        registration.start()
+        settled = registration.settled()
+        yield self.until(lambda: settled.called or registration.topics.version.counter > before + 20)
+        self.assertLess(registration.topics.version.counter, before + 5)
+        self.assertTrue(registration.topics.get("T").order)
+        self.assertFalse(registration.topics.get("U").order)
+
+    @defer.inlineCallbacks
     def test_ordered_topics_come_with_the_answer(self):
         server = self.name_server()
         server.settings.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
