@@ -143,8 +143,8 @@ class LiveConfig(Generic[C]):
         return Reread(sorted(taken), sorted(set(changed) - set(taken)))
 
     def _edited_since(self, requested: Mapping[str, str]) -> set[str]:
-        """Keys of these changes for which the file, once it was taken, says something else: an editor has, and be it
-        what the reading before said."""
+        """Keys of these changes for which the file says something else once it was taken: an editor's word, and be
+        it what the reading before said."""
         said = {entry.key: entry.value for entry in parse_properties(self._file, REQUEST)}
         dropped = requested.keys() - self._changes.keys()
         return {key for key in dropped if said.get(key) != requested[key]}

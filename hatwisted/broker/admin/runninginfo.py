@@ -4,9 +4,9 @@ CONSUME_MESSAGE_DIRECTLY 309, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223.
 307 and 309 go out as they came, on the consumer's own connection, and its answer goes back unread: what's in it
 is between tool and client. Only the tool's signature stays here (RocketMQ hands it on): it covers the fields'
 values alone, neither their names nor the code, so a consumer could make another request of it, in the name of an
-administrator and with a client id of its own choice. Silence is answered with CONSUME_MSG_TIMEOUT 207; some client libraries know
-neither code. 223 asks every member for its queues (221) at the same time and leaves out those that don't
-answer.
+administrator and with a client id of its own choice. Silence is answered with CONSUME_MSG_TIMEOUT 207; some client
+libraries know neither code. 223 asks every member for its queues (221) at the same time and leaves out those that
+don't answer.
 """
 
 from __future__ import annotations
