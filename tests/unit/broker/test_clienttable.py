@@ -195,6 +195,7 @@ class TestGroups(SynchronousTestCase):
         self.assertRaises(BadClientData, beat, "A", "g", "*", "*", long, version=0)
         beat("A", "g", "*", "*", "*", version=2)
         beat("B", "h", long)
+        self.assertRaises(BadClientData, beat, "C", "i", "||".join(map(str, range(50))))
         self.clients.closed("A")
         self.clients.closed("B")
         self.assertEqual(self.clients._subscriptions, 0)
