@@ -200,12 +200,8 @@ class Registration:
 
     def answered(self) -> None:
         """A name server took a registration: see what they say of ordered topics and of the master."""
-        # One of them: two that differ would have the table change, and be registered, with each of their answers.
-        for each in self._name_servers.values():
-            if each.master is not None and each.ordered is not None:
-                self._topics.set_ordered(each.ordered)
-                break
         if self._role.broker_id == MASTER_ID:
+            self._take_ordered()
             return
         masters = [name_server.master for name_server in self._name_servers.values()]
         known = [master for master in masters if master is not None and master.address]
@@ -220,6 +216,14 @@ class Registration:
             )
             for listener in self._master_listeners:
                 listener(master)
+
+    def _take_ordered(self) -> None:
+        """What one of them says: two that differ would have the table change, and be registered, with each of
+        their answers. A slave's table is its master's, and would differ from that."""
+        for each in self._name_servers.values():
+            if each.master is not None and each.ordered is not None:
+                self._topics.set_ordered(each.ordered)
+                return
 
     def _lost(self, address: str) -> None:
         name_server = self._name_servers.get(address)

@@ -202,6 +202,19 @@ class TestRegistering(RegistrationCase):
         yield registration.settled()
         self.assertTrue(registration.topics.get("T").order)
 
+    @defer.inlineCallbacks
+    def test_a_slaves_topics_are_ordered_by_its_masters_table_alone(self):
+        """Changed here, it would be another version than the master's, and be copied again and again."""
+        server = self.name_server()
+        server.settings.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+        registration = self.broker(server.address, broker_id=1)
+        registration.topics.put(TopicConfig(topic_name="T"))
+        version = registration.topics.version
+        registration.start()
+        yield registration.settled()
+        self.assertEqual(registration.registered_at, 1)
+        self.assertEqual((registration.topics.version, registration.topics.get("T").order), (version, False))
+
 
 class TestAskingFirst(RegistrationCase):
     """forceRegister=false."""
