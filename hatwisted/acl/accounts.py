@@ -8,7 +8,7 @@ from typing import Final
 
 from hatwisted.acl.account import Account
 from hatwisted.acl.aclfile import AclFile
-from hatwisted.acl.needs import ADMIN_CODES, needs_of
+from hatwisted.acl.needs import ADMIN_CODES, Need, Rule, needs_of
 from hatwisted.acl.permissions import GROUP, PUB
 from hatwisted.wire.remoting import RemotingCommand, SignedSendCommand
 from hatwisted.wire.requestheader import UNIQUE_KEY_QUERY
@@ -80,10 +80,14 @@ class Accounts:
         if not self.trusts(host):
             self.check_sender(request, host)
 
-    def check_sender(self, request: RemotingCommand, host: str) -> None:
-        """The same from an address that isn't trusted. A send's texts are gone once it's let in."""
+    def check_sender(self, request: RemotingCommand, host: str, also: Rule | None = None) -> None:
+        """The same from an address that isn't trusted. A send's texts are gone once it's let in.
+
+        - request, host: as in `check`
+        - also: what a request that isn't a send takes besides
+        """
         if not isinstance(request, SignedSendCommand):
-            self._check_texts(request, host)
+            self._check_texts(request, host, also)
             return
         header = request.header
         assert header is not None
@@ -120,10 +124,11 @@ class Accounts:
             request.encoded = request.signed = b""
         return len(requests)
 
-    def _check_texts(self, request: RemotingCommand, host: str) -> None:
+    def _check_texts(self, request: RemotingCommand, host: str, also: Rule | None = None) -> None:
         account = self._sender(request, host)
         if account is not None:
             _check_permissions(account, request)
+            _check_needs(account, () if also is None else also(request))
 
     def trusts(self, host: str) -> bool:
         """May requests come from the address `host` without a signature, whatever they say of who sends them?"""
@@ -179,7 +184,11 @@ def _check_permissions(account: Account, request: RemotingCommand) -> None:
             f"Need admin permission for request code={request.code}, "
             f"but accessKey={account.access_key} is not"
         )
-    for resource, permission in needs_of(request):
+    _check_needs(account, needs_of(request))
+
+
+def _check_needs(account: Account, needs: Iterable[Need]) -> None:
+    for resource, permission in needs:
         # Every account may leave traces of its messages.
         traced = resource == TRACE_TOPIC and permission == PUB
         if not traced and not account.allows(resource, permission):

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.acl.accounts import Accounts
 from hatwisted.acl.adminguard import AdminGuard
 from hatwisted.acl.audittrail import AuditTrail, State
+from hatwisted.acl.needs import Rule
 from hatwisted.acl.rateguard import RateGuard, Rates, by_account, by_address
 from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.remoting.guarded import guarded
@@ -42,6 +43,7 @@ class Entrance:
     - accounts: those that are let in, as they are now; None: everybody is
     - clock: of rates and of the log's throttles
     - options: what an operator has decided
+    - also: as in RequestGuard
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class Entrance:
         accounts: Callable[[], Accounts] | None,
         clock: IReactorTime,
         options: EntranceOptions,
+        also: Mapping[int, Rule] | None = None,
     ) -> None:
         self._changes = changes
         self._accounts = accounts
-        self._request_guard = None if accounts is None else RequestGuard(accounts, clock)
+        self._request_guard = None if accounts is None else RequestGuard(accounts, clock, also)
         left_to_accounts = accounts is not None and options.admins is None
         self._admin_guard = None if left_to_accounts else AdminGuard(changes, options.admins, clock)
         of_address, of_account = options.of_address, options.of_account

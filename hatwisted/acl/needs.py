@@ -128,6 +128,10 @@ NOT_A_BROKERS: Final = frozenset(
 """A broker answers that it doesn't support them; who asks needs an account even so."""
 
 
+Rule = Callable[[RemotingCommand], Iterable[Need]]
+"""What a request takes."""
+
+
 def needs_of(request: RemotingCommand) -> Iterable[Need]:
     """The permissions that `request` takes, apart from being an administrator's. Raises FastjsonError for a body
     that can't be read."""
@@ -144,7 +148,7 @@ def _group(name: str | None) -> Iterator[Need]:
     return _named(name and GROUP + name, SUB)
 
 
-def _send(topic_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
+def _send(topic_field: str) -> Rule:
     """To a topic. To a retry topic: a consumer's client puts back itself what its broker can't take back, in the
     name of a producer that all of them have. So it's the topic's group that counts, not the one of the request,
     which a RocketMQ broker asks about: with any group of one's own one could write into all others'."""
@@ -152,9 +156,14 @@ def _send(topic_field: str) -> Callable[[RemotingCommand], Iterable[Need]]:
     def needs(request: RemotingCommand) -> Iterable[Need]:
         typed = request.header if isinstance(request, SignedSendCommand) else None
         topic = request.ext.get(topic_field) if typed is None else typed.topic
-        return _named(topic, SUB if topic is not None and topic.startswith(RETRY_PREFIX) else PUB)
+        return publishing(topic)
 
     return needs
+
+
+def publishing(topic: str | None) -> Iterable[Need]:
+    """What a message takes that is to go to this topic."""
+    return _named(topic, SUB if topic is not None and topic.startswith(RETRY_PREFIX) else PUB)
 
 
 def _consume(topic_field: str, *group_fields: str) -> Callable[[RemotingCommand], Iterable[Need]]:
@@ -191,7 +200,7 @@ def _progress(request: RemotingCommand) -> Iterator[Need]:
 
 
 def _end_transaction(request: RemotingCommand) -> Iterable[Need]:
-    """5.x names the topic."""
+    """5.x names the topic. What the half message itself says counts as well: see the broker's `needs_of_end`."""
     return _named(request.ext.get("topic"), PUB)
 
 
@@ -208,7 +217,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-NEEDS: Final[Mapping[int, Callable[[RemotingCommand], Iterable[Need]]]] = {
+NEEDS: Final[Mapping[int, Rule]] = {
     RequestCode.SEND_MESSAGE: _send("topic"),
     RequestCode.SEND_MESSAGE_V2: _send("b"),
     RequestCode.SEND_BATCH_MESSAGE: _send("b"),

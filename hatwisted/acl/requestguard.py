@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.accounts import AccessDenied, Accounts, drop_texts
+from hatwisted.acl.needs import Rule
 from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial
 from hatwisted.remoting.server import RemotingConnection
@@ -24,13 +25,20 @@ class RequestGuard(RefusingGuard):
 
     - accounts: the accounts as they are now
     - clock: of the log's throttle
+    - also: request code -> what such a request takes by what this server knows
     """
 
     _log = Logger()
 
-    def __init__(self, accounts: Callable[[], Accounts], clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        accounts: Callable[[], Accounts],
+        clock: IReactorTime,
+        also: Mapping[int, Rule] | None = None,
+    ) -> None:
         super().__init__(clock)
         self._accounts = accounts
+        self._also = also or {}
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
@@ -50,7 +58,7 @@ class RequestGuard(RefusingGuard):
         while (index := accounts.let_in(requests, index)) < len(requests):
             request = requests[index]
             try:
-                accounts.check_sender(request, host)
+                accounts.check_sender(request, host, self._also.get(request.code))
             except (AccessDenied, FastjsonError) as error:
                 denials += [None] * (index - len(denials))
                 denials.append(self._denied(request, connection, error))

@@ -53,6 +53,7 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
+from hatwisted.broker.transaction.endtransaction import needs_of_end
 from hatwisted.broker.transaction.transactioncheck import check_options
 from hatwisted.config.live import REQUEST, LiveConfig
 from hatwisted.config.load import Loaded, Source
@@ -69,6 +70,7 @@ from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.wire.codes import RequestCode
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -184,6 +186,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
             None if acl is None else lambda: acl.accounts,
             clock,
             options.entrance_options(config),
+            {RequestCode.END_TRANSACTION: partial(needs_of_end, store.record_at)},
         ),
         states=audited_states(tables, live, acl),
         port_options=options.port_options(config),

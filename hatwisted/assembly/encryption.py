@@ -17,7 +17,7 @@ from hatwisted.tls.certificatefiles import CertificateFiles
 from hatwisted.tls.certificates import CertificateError, Material, PemFiles, self_signed
 from hatwisted.tls.contexts import ClientAuth, ContextSource, client_context, server_context
 from hatwisted.tls.tlsconnecting import TlsConnecting
-from hatwisted.tls.tlsport import TlsServerFactory
+from hatwisted.tls.tlsport import TlsServerFactory, WatchingFactory
 
 SELF_SIGNED_NAME: Final = "hatwisted"
 """Whom a self-signed certificate names."""
@@ -43,10 +43,11 @@ class Encryption:
         return {files.path: files.expires for files in self._watched}
 
     def port(self, listen: Listen) -> Listen:
-        """What opens a port, with TLS before its connections as `tls.server.mode` says."""
+        """What opens a port, with TLS before its connections as `tls.server.mode` says. While it's open,
+        certificates are looked at: those of the server's own calls also where its ports speak no TLS."""
         context = self._context
         if context is None:
-            return listen
+            return lambda factory: listen(WatchingFactory(factory, self._watched))
 
         def listen_with_tls(factory: IProtocolFactory) -> IListeningPort:
             plain = self._config.tls_server_mode is TlsMode.PERMISSIVE

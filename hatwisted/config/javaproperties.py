@@ -24,6 +24,7 @@ _LINE_END = re.compile("\r\n|\r|\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE_OF = {character: "\\" + letter for letter, character in _ESCAPES.items()} | {"\\": "\\\\"}
+_NOT_PRINTED = re.compile(r"[^ -~]")
 _PLAIN_ENTRY = re.compile(rf"([^=:{_BLANK}]*+)[{_BLANK}]*+[=:]?[{_BLANK}]*+(.*)", re.DOTALL)
 """Of a text without escapes; it always matches. Thousands of lines may come in one request."""
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
@@ -62,7 +63,8 @@ def check_text(data: bytes, name: str) -> None:
 
 
 def format_property(key: str, value: str) -> str:
-    """`key=value`, escaped so that `parse_properties` returns the pair."""
+    """`key=value`, escaped so that `parse_properties` returns the pair, in ASCII as Java writes it: it's the same
+    in each encoding, and `check_text` has nothing against it."""
     return f"{_escape(key, '=:#! ')}={_escape(value, '')}"
 
 
@@ -79,9 +81,11 @@ def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
             last += 1
         value = missing.pop(entry.key, None)
         lines[first : last + 1] = [] if value is None else [format_property(entry.key, value)]
+    if missing and _ends_in_open_backslash(lines[-1]):
+        lines.append("")  # or the first of them would be the rest of that value
     lines += [format_property(key, value) for key, value in missing.items()]
     text = "\n".join(lines).lstrip("\n") + "\n"
-    return text.encode(ENCODING, "backslashreplace")
+    return text.encode(ENCODING)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -146,4 +150,11 @@ def _unescape(text: str, where: str) -> str:
 
 def _escape(text: str, special: str) -> str:
     escaped = "".join(_ESCAPE_OF.get(c) or ("\\" + c if c in special else c) for c in text)
+    escaped = _NOT_PRINTED.sub(_in_units, escaped)
     return "\\" + escaped if escaped.startswith(" ") else escaped
+
+
+def _in_units(character: re.Match[str]) -> str:
+    """As Java's UTF-16: two escapes for a character beyond the first 65,536."""
+    units = character[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

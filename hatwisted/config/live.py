@@ -7,7 +7,7 @@ with all its keys and ignores values that it can't parse; here those are refused
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -129,15 +129,25 @@ class LiveConfig(Generic[C]):
         - now: what this one gives
         - effective: keys that take effect at once
         """
+        requested = self._changes
+        take_file()
+        edited = self._edited_since(requested)
         changed = {
             field.encode_name: field.name
             for field in schema_fields(type(now))
-            if getattr(now, field.name) not in (getattr(before, field.name), getattr(self.config, field.name))
+            if getattr(now, field.name) != getattr(self.config, field.name)
+            and (getattr(now, field.name) != getattr(before, field.name) or field.encode_name in edited)
         }
-        take_file()
         taken = {key: name for key, name in changed.items() if key in effective}
         self.adopt({key: (name, getattr(now, name)) for key, name in taken.items()})
         return Reread(sorted(taken), sorted(set(changed) - set(taken)))
+
+    def _edited_since(self, requested: Mapping[str, str]) -> set[str]:
+        """Keys of these changes for which the file says something else once it was taken: an editor's word, and be
+        it what the reading before said."""
+        said = {entry.key: entry.value for entry in parse_properties(self._file, REQUEST)}
+        dropped = requested.keys() - self._changes.keys()
+        return {key for key in dropped if said.get(key) != requested[key]}
 
     def _put(self, config: C) -> None:
         self.config = config

@@ -171,8 +171,9 @@ def is_hour_list(text: str) -> bool:
 
 
 def is_delay_levels(text: str) -> bool:
-    """Durations separated by blanks, each a number and one of s, m, h, d."""
-    return all(re.fullmatch(r"[0-9]+[smhd]", part, re.ASCII) for part in text.split(" "))
+    """Durations separated by blanks, each a number and one of s, m, h, d. At most nine digits: the time at which a
+    message is due has to fit its queue's entry, or no queue gets anything more."""
+    return all(re.fullmatch(r"[0-9]{1,9}[smhd]", part, re.ASCII) for part in text.split(" "))
 
 
 def is_one_path(text: str) -> bool:

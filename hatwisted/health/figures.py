@@ -87,7 +87,7 @@ def broker_figures(group: str, number: int, address: str, answers: Answers) -> B
     if answers.error is not None:
         return BrokerFigures(group=group, id=number, address=address, at=answers.at, error=answers.error)
     said, config = answers.runtime, answers.config or {}
-    client = (answers.ha or {}).get("haClientRuntimeInfo") or {}
+    client = _table((answers.ha or {}).get("haClientRuntimeInfo"))
     on_slave = number != MASTER_ID
     disk = javatext.capacity(said.get("commitLogDirCapacity"))
     permission = javatext.whole(config.get("brokerPermission"))
@@ -131,11 +131,16 @@ def _missed(said: Mapping[str, Any]) -> int | None:
 
 
 def _slaves(ha: Mapping[str, Any]) -> dict[str, float]:
-    links = ha.get("haConnectionInfo") or []
+    links = ha.get("haConnectionInfo")
     return {
         str(link.get("addr", "")): (javatext.whole(link.get("lastReadTimestamp")) or 0) / 1000
-        for link in links
+        for link in map(_table, links if isinstance(links, list) else ())
     }
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    """Empty for what isn't one: who can register can answer what he likes, and mustn't hide the others."""
+    return value if isinstance(value, Mapping) else {}
 
 
 class GroupProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

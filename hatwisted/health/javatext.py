@@ -11,15 +11,17 @@ from typing import Final
 
 _UNITS: Final = {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40, "PiB": 50, "EiB": 60}
 _SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?) ?([KMGTPE]iB|B)")
-_RUNTIME: Final = re.compile(r"(\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds")
+_RUNTIME: Final = re.compile(r"(?<!\d)(\d{1,9}) days, (\d{1,9}) hours, (\d{1,9}) minutes, (\d{1,9}) seconds")
+_LONG_END: Final = 1 << 63
 
 
 def whole(text: object) -> int | None:
-    """-> a whole number."""
+    """-> a whole number, of 64 bits as Java's are."""
     try:
-        return int(str(text))
+        found = int(str(text))
     except ValueError:
         return None
+    return found if abs(found) < _LONG_END else None
 
 
 def ratio(text: object) -> float | None:
@@ -42,7 +44,7 @@ def rate(text: object) -> float | None:
 def size(text: object) -> int | None:
     """ "1.5 KiB" -> bytes."""
     found = _SIZE.search(str(text))
-    return None if found is None else int(float(found[1]) * (1 << _UNITS[found[2]]))
+    return None if found is None else _bytes(found[1], found[2])
 
 
 def capacity(text: object) -> tuple[int, int] | None:
@@ -50,8 +52,13 @@ def capacity(text: object) -> tuple[int, int] | None:
     sizes = _SIZE.findall(str(text))
     if len(sizes) != 2:
         return None
-    total, free = (int(float(number) * (1 << _UNITS[unit])) for number, unit in sizes)
-    return total, free
+    total, free = (_bytes(number, unit) for number, unit in sizes)
+    return None if total is None or free is None else (total, free)
+
+
+def _bytes(number: str, unit: str) -> int | None:
+    found = float(number) * (1 << _UNITS[unit])
+    return int(found) if abs(found) < _LONG_END else None
 
 
 def runtime(text: object) -> int | None:

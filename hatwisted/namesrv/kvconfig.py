@@ -19,8 +19,8 @@ MAX_SETTINGS = 10_000
 """Keys of all namespaces together."""
 
 MAX_CHARACTERS = 4 << 20
-"""Of all keys and values together. The file is written whole at each change, and brokers get a namespace of it
-with each registration."""
+"""Of all namespaces, keys and values together. The file is written whole at each change, and brokers get a
+namespace of it with each registration."""
 
 
 class TooManySettings(ValueError):
@@ -59,22 +59,37 @@ class KvConfig:
         self._tell()
 
     def _check_room(self, namespace: str, key: str, value: str) -> None:
+        if self._lacking_room(namespace, key, value) is None:
+            return
+        # Those that were emptied stay as long as nobody needs their place.
+        kept = {name: each for name, each in self._namespaces.items() if each or name == ORDER_TOPIC_CONFIG}
+        if len(kept) < len(self._namespaces):
+            self._namespaces = kept
+        lacking = self._lacking_room(namespace, key, value)
+        if lacking is not None:
+            raise TooManySettings(lacking)
+
+    def _lacking_room(self, namespace: str, key: str, value: str) -> str | None:
+        """What speaks against another setting; None if nothing does."""
         every = self._namespaces.values()
         count = len(self._namespaces) + sum(map(len, every))
-        size = sum(len(name) + len(text) for each in every for name, text in each.items())
+        size = sum(map(len, self._namespaces))
+        size += sum(len(name) + len(text) for each in every for name, text in each.items())
         former = self._namespaces.get(namespace, {}).get(key)
         new = len(value) - len(former) if former is not None else len(namespace) + len(key) + len(value)
-        if (former is None and count >= MAX_SETTINGS) or (new > 0 and size + new > MAX_CHARACTERS):
-            raise TooManySettings(
-                f"{count} settings of {size} characters are kept, and no more than {MAX_SETTINGS} of "
-                f"{MAX_CHARACTERS} may be: delete some"
-            )
+        if (former is not None or count < MAX_SETTINGS) and (new <= 0 or size + new <= MAX_CHARACTERS):
+            return None
+        return (
+            f"{count} settings of {size} characters are kept, and no more than {MAX_SETTINGS} of "
+            f"{MAX_CHARACTERS} may be: delete some"
+        )
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """An empty namespace stays: brokers with ordered topics learn from it that there are none left."""
+        """An empty namespace stays, as in RocketMQ: brokers with ordered topics learn from theirs that there are
+        none left; others make room when that is needed."""
         if self._namespaces.get(namespace, {}).pop(key, None) is not None:
             self._tell()
 

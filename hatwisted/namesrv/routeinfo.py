@@ -140,8 +140,10 @@ class RouteTable:
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
             self._drop(member.address, f"it registers as {member.group} now")
-        group = self._groups.setdefault(member.group, BrokerData(broker_name=member.group))
-        group.cluster = member.cluster
+        made = BrokerData(broker_name=member.group, cluster=member.cluster)
+        group = self._groups.setdefault(member.group, made)
+        if member.id == MASTER_ID:
+            group.cluster = member.cluster
         new = self._enter(group, member)
         # A slave's topics didn't count, whichever version it registered them with.
         if member.id == MASTER_ID and (new or self.changed(member.address, version)):

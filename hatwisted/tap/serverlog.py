@@ -51,6 +51,17 @@ class RotatedLog(LogFile):
         modified = datetime.fromtimestamp(Path(self.path).stat().st_mtime).date()
         self._day = modified if self.size else self._today and self._today()
 
+    def reopen(self) -> None:
+        """See LogFile. Raises OSError, and goes on with the file as it was, where that can't be: a log that is
+        closed has no place for the reason either."""
+        former = self._file
+        try:
+            self._openFile()
+        except OSError:
+            self._file = former
+            raise
+        former.close()
+
     def shouldRotate(self) -> bool:
         """See LogFile: asked before each write."""
         if self._today is not None:
@@ -95,7 +106,7 @@ class LogPlan:
         return observer
 
     def reopen(self) -> None:
-        """Open the file under its name again: it may have been moved away."""
+        """Open the file under its name again: it may have been moved away. Raises OSError."""
         if self._file is not None:
             self._file.reopen()
 

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
@@ -243,6 +243,7 @@ class Rereading:
         self._config = config
         self._orders = orders
         self._watcher = watcher
+        self._folder = os.getcwd()
 
     def again(self) -> None:
         """Once more. What can't be used changes nothing, and the log says why."""
@@ -253,9 +254,12 @@ class Rereading:
             self._watcher.ready()
 
     def _again(self) -> None:
-        self._options.log_plan.reopen()
         try:
-            loaded = self._load(self._options["conf"], self._options.overrides, os.environ)
+            self._options.log_plan.reopen()
+        except OSError as error:
+            log.error("the log isn't opened again: {error}; it goes on where it was", error=one_line(error))
+        try:
+            loaded = self._loaded()
             for warning in loaded.warnings:
                 log.warn("{line}", line=warning)
             self._orders.reread(self._config, loaded.config)
@@ -267,6 +271,13 @@ class Rereading:
             return
         # Not before all have taken it: what one of them couldn't take is offered again next time.
         self._config = loaded.config
+
+    def _loaded(self) -> Loaded[Any]:
+        """Where the command line was written: a daemon may have gone to another folder since (--rundir)."""
+        with ExitStack() as there:
+            with suppress(OSError):  # it's gone, or not for the user that this process has become
+                there.enter_context(chdir(self._folder))
+            return self._load(self._options["conf"], self._options.overrides, os.environ)
 
 
 class Terminal:

@@ -45,7 +45,35 @@ class Watched(TypingProtocol):
 
 
 @implementer(IProtocolFactory)
-class TlsServerFactory:
+class WatchingFactory:
+    """Another factory, and certificates that are looked at while its port is open.
+
+    - factory: the server's
+    - watched: the certificates
+    """
+
+    def __init__(self, factory: IProtocolFactory, watched: Sequence[Watched]) -> None:
+        self._factory = factory
+        self._watched = watched
+
+    def doStart(self) -> None:
+        """See IProtocolFactory."""
+        for each in self._watched:
+            each.start()
+        self._factory.doStart()
+
+    def doStop(self) -> None:
+        """See IProtocolFactory."""
+        for each in self._watched:
+            each.stop()
+        self._factory.doStop()
+
+    def buildProtocol(self, addr: IAddress) -> IProtocol | None:
+        """See IProtocolFactory."""
+        return self._factory.buildProtocol(addr)
+
+
+class TlsServerFactory(WatchingFactory):
     """Puts TLS before the connections of another factory.
 
     - factory: the server's
@@ -64,24 +92,15 @@ class TlsServerFactory:
         plain: bool,
         watched: Sequence[Watched] = (),
     ) -> None:
+        super().__init__(factory, watched)
         self.plain = plain
         self.handshakes = Handshakes(clock)
         self.layer = server_layers(context, clock)
-        self._factory = factory
-        self._watched = watched
-
-    def doStart(self) -> None:
-        """See IProtocolFactory."""
-        for each in self._watched:
-            each.start()
-        self._factory.doStart()
 
     def doStop(self) -> None:
         """See IProtocolFactory."""
-        for each in self._watched:
-            each.stop()
         self.handshakes.stop()
-        self._factory.doStop()
+        super().doStop()
 
     def buildProtocol(self, addr: IAddress) -> IProtocol | None:
         """See IProtocolFactory."""

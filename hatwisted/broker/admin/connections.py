@@ -139,7 +139,7 @@ def _peer(key: Hashable) -> str:
 def subscription_data(wanted: Subscription) -> SubscriptionData:
     tags = [] if wanted.tags_codes is None else [tag.strip() for tag in wanted.expression.split("||")]
     return SubscriptionData(
-        class_filter_mode=wanted.raw.get("classFilterMode") is True,
+        class_filter_mode=wanted.class_filter,
         code_set=sorted(wanted.tags_codes or ()),
         expression_type=wanted.expression_type,
         sub_string=wanted.expression or ALL_TAGS,

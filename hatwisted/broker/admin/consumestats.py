@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.admin.brokerstats import BrokerStats
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.identity import BrokerIdentity
-from hatwisted.broker.requests import BadClientData, Walk, answer_bad_requests, answer_in_steps
+from hatwisted.broker.requests import BadClientData, Walk, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
@@ -118,9 +118,9 @@ class ConsumeStatsProcessors:
             (RequestCode.GET_CONSUME_STATS, self.group),
             (RequestCode.GET_BROKER_CONSUME_STATS, self.all_groups),
             (RequestCode.QUERY_CONSUME_TIME_SPAN, self.time_span),
+            (RequestCode.QUERY_CORRECTION_OFFSET, self.correction),
         ):
             table.register(code, answer_in_steps(self._steps, handler))
-        table.register(RequestCode.QUERY_CORRECTION_OFFSET, answer_bad_requests(self.correction))
 
     # -- progress --------------------------------------------------------------------------------------------
 
@@ -233,19 +233,25 @@ class ConsumeStatsProcessors:
 
     # -- all groups of a topic -------------------------------------------------------------------------------
 
-    def correction(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def correction(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         """The lowest progress of all groups but `filterGroups`, by queue; as high as can be where
         `compareGroup` stands lower still."""
         ext = request.ext
         topic, compared = text_field(ext, "topic"), text_field(ext, "compareGroup")
         left_out = set(ext.get("filterGroups", "").split(","))
         lowest: dict[int, int] = {}
-        for group in self._offsets.groups_of(topic):
+        queues = 0
+        for number, group in enumerate(self._offsets.groups_of(topic), 1):
+            if number % GROUPS_PER_STEP == 0:
+                yield
             if group in left_out:
                 continue
             for queue_id, offset in self._offsets.queues(group, topic).items():
                 if offset >= self._store.queue_offsets(topic, queue_id)[0]:
                     lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+                queues += 1
+                if queues % QUEUES_PER_STEP == 0:
+                    yield
         for queue_id, offset in self._offsets.queues(compared, topic).items():
             if lowest.get(queue_id, -1) > offset:
                 lowest[queue_id] = _LONG_MAX

@@ -2,14 +2,17 @@
 CONSUME_MESSAGE_DIRECTLY 309, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223.
 
 307 and 309 go out as they came, on the consumer's own connection, and its answer goes back unread: what's in it
-is between tool and client. Silence is answered with CONSUME_MSG_TIMEOUT 207; some client libraries know
-neither code. 223 asks every member for its queues (221) at the same time and leaves out those that don't
-answer.
+is between tool and client. Only the tool's signature stays here (RocketMQ hands it on): it covers the fields'
+values alone, neither their names nor the code, so a consumer could make another request of it, in the name of an
+administrator and with a client id of its own choice. Silence is answered with CONSUME_MSG_TIMEOUT 207; some client
+libraries know neither code. 223 asks every member for its queues (221) at the same time and leaves out those that
+don't answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
@@ -27,6 +30,9 @@ from hatwisted.wire.messageid import BadMessageId, decode_message_id
 from hatwisted.wire.messagequeue import MessageQueue, parse_queue_table, queue_table
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField, text_field
+from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+
+_NOT_PASSED_ON: Final = frozenset((ACCESS_KEY, SECURITY_TOKEN, SIGNATURE))
 
 _Status = tuple[str, dict[MessageQueue, int]]
 """Client id, and the queue offsets it stands at."""
@@ -93,6 +99,7 @@ class ConsumerRunningInfo:
             )
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         assert isinstance(key, RemotingConnection)
+        ext = {name: text for name, text in ext.items() if name not in _NOT_PASSED_ON}
         answer = self._calls.call(key, RemotingCommand(request.code, ext=ext, body=body))
 
         def failed(failure: Failure) -> RemotingCommand:

@@ -42,7 +42,14 @@ MAX_MEMBERSHIPS = 200_000
 it is refused."""
 
 MAX_SUBSCRIPTIONS = 100_000
-"""Topics of all consumer groups that are online, some 100 MB with long expressions. As above."""
+"""Topics of all consumer groups that are online, one with a long expression counting for each KiB of it: some 100
+MB. As above."""
+
+MAX_NAME = 1024
+"""Characters of a client's or a group's name: real ones have up to 255. Longer ones are refused."""
+
+MAX_WORD = 64
+"""Characters that are kept of a language or one of RocketMQ's constants."""
 
 _SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
 
@@ -79,9 +86,11 @@ class ConsumerGroup:
     """The living members of a group and what they subscribed to."""
 
     def __init__(self, data: ConsumerData) -> None:
-        self.data = data
+        self.data = _settings(data)
         self.members: dict[Hashable, Member] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.size = 0
+        """What these count together."""
 
     @property
     def broadcasting(self) -> bool:
@@ -90,9 +99,9 @@ class ConsumerGroup:
     def client_ids(self) -> list[str]:
         return [member.client_id for member in self.members.values()]
 
-    def more_topics(self, data: ConsumerData) -> int:
-        """How many topics more the group has after this heartbeat; negative: fewer."""
-        return len({subscription.topic for subscription in data.subscriptions}) - len(self.subscriptions)
+    def more(self, data: ConsumerData) -> int:
+        """By how much more its subscriptions count after this heartbeat; negative: less."""
+        return _size(self._merged(data.subscriptions)) - self.size
 
     def join(self, key: Hashable, member: Member, data: ConsumerData) -> bool:
         """Take a heartbeat. True if it changed the group's members or subscriptions.
@@ -101,7 +110,7 @@ class ConsumerGroup:
         - member: who it is
         - data: the group's part of it
         """
-        self.data = data
+        self.data = _settings(data)
         known = self.members.get(key)
         self.members[key] = member
         return self._subscribe(data.subscriptions) or known is None
@@ -109,15 +118,26 @@ class ConsumerGroup:
     def _subscribe(self, wanted: Iterable[Subscription]) -> bool:
         """The last heartbeat's topics are the group's; within a topic the newest version counts. Changing a
         topic's expression is no news to the members: the queues stay shared as they are."""
-        topics = {subscription.topic: subscription for subscription in wanted}
-        news = topics.keys() != self.subscriptions.keys()
-        for topic in [topic for topic in self.subscriptions if topic not in topics]:
-            del self.subscriptions[topic]
-        for topic, subscription in topics.items():
-            old = self.subscriptions.get(topic)
-            if old is None or subscription.version > old.version:
-                self.subscriptions[topic] = subscription
+        merged = self._merged(wanted)
+        news = merged.keys() != self.subscriptions.keys()
+        self.subscriptions, self.size = merged, _size(merged)
         return news
+
+    def _merged(self, wanted: Iterable[Subscription]) -> dict[str, Subscription]:
+        merged: dict[str, Subscription] = {}
+        for topic, subscription in {each.topic: each for each in wanted}.items():
+            old = self.subscriptions.get(topic)
+            merged[topic] = subscription if old is None or subscription.version > old.version else old
+        return merged
+
+
+def _settings(data: ConsumerData) -> ConsumerData:
+    """Without the subscriptions of one member: those of the group are kept."""
+    return msgspec.structs.replace(data, subscriptions=())
+
+
+def _size(subscriptions: Mapping[str, Subscription]) -> int:
+    return sum(each.size for each in subscriptions.values())
 
 
 class ClientTable:
@@ -166,15 +186,17 @@ class ClientTable:
         except BadClientData:
             self._keep(key)
             raise
-        member = Member(beat.client_id, language, version, self._clock.seconds())
+        member = Member(beat.client_id, language[:MAX_WORD], version, self._clock.seconds())
         for data in beat.consumers:
             group = self.consumers.get(data.group)
             if group is None:
                 group = self.consumers[data.group] = ConsumerGroup(data)
             self._memberships += key not in group.members
             self._consumes.setdefault(key, {})[data.group] = None
-            self._subscriptions += group.more_topics(data)
-            if group.join(key, member, data):
+            self._subscriptions -= group.size
+            news = group.join(key, member, data)
+            self._subscriptions += group.size
+            if news:
                 self._changed(data.group, group)
         for name in beat.producers:
             members = self.producers.setdefault(name, {})
@@ -192,7 +214,7 @@ class ClientTable:
         joined = sum(group is None or key not in group.members for group in groups)
         joined += sum(key not in self.producers.get(name, ()) for name in beat.producers)
         topics = sum(
-            len(data.subscriptions) if group is None else group.more_topics(data)
+            (ConsumerGroup(data) if group is None else group).more(data)
             for group, data in zip(groups, beat.consumers, strict=True)
         )
         if joined and self._memberships + joined > MAX_MEMBERSHIPS:
@@ -278,7 +300,7 @@ class ClientTable:
         _leave(self._consumes, key, name)
         self._memberships -= 1
         if not group.members:
-            self._subscriptions -= len(group.subscriptions)
+            self._subscriptions -= group.size
             del self.consumers[name]
             self._gone(name)
         self._changed(name, group)
@@ -301,7 +323,7 @@ def _silent(members: Mapping[Hashable, Member], limit: float) -> list[Hashable]:
 def parse_heartbeat(data: object) -> Heartbeat:
     """The decoded JSON body of a heartbeat; both sets, types and versions may be missing or be numbers.
 
-    Raises BadClientData if there is no client id, or more groups or topics than the limits allow.
+    Raises BadClientData if there is no client id, or more groups, topics or text than the limits allow.
     """
     if not isinstance(data, dict) or not isinstance(data.get("clientID"), str):
         raise BadClientData("a heartbeat needs a clientID")
@@ -310,6 +332,9 @@ def parse_heartbeat(data: object) -> Heartbeat:
     if len(consumers) + len(producers) > MAX_GROUPS_PER_HEARTBEAT:
         raise BadClientData(f"more than {MAX_GROUPS_PER_HEARTBEAT} groups in one heartbeat")
     names = tuple(name for name in (_text(item.get("groupName")) for item in producers) if name)
+    every = (data["clientID"], *names, *(_text(item.get("groupName")) for item in consumers))
+    if max(map(len, every)) > MAX_NAME:
+        raise BadClientData(f"a name of more than {MAX_NAME} characters in a heartbeat")
     return Heartbeat(
         client_id=data["clientID"],
         consumers=tuple(_consumer(item) for item in consumers if _text(item.get("groupName"))),
@@ -343,4 +368,4 @@ def _enum(value: object, names: Mapping[int, str], default: str) -> str:
     """Java's enums travel by name, or by number from clients that aren't Java."""
     if isinstance(value, int):
         return names.get(value, default)
-    return value if isinstance(value, str) and value else default
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_WORD else default

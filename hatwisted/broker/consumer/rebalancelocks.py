@@ -34,7 +34,7 @@ MAX_LOCKS = 1_000_000
 """Locks held at a time, some 200 bytes each. Beyond, no new ones are given: the client asks again in 20 s."""
 
 MAX_NAME = 1024
-"""Characters of a group's, client's or topic's name in a lock: real ones have up to 255."""
+"""Characters of a group's, client's, topic's or broker's name in a lock: real ones have up to 255."""
 
 _Key = tuple[str, MessageQueue]
 """Group and queue."""
@@ -140,6 +140,7 @@ def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
         parsed = [parse_queue(queue) for queue in queues]
     except ValueError as error:
         raise BadClientData(str(error)) from None
-    if any(len(name) > MAX_NAME for name in (group, client_id, *(queue.topic for queue in parsed))):
+    names = (group, client_id, *(name for queue in parsed for name in (queue.topic, queue.broker_name)))
+    if any(len(name) > MAX_NAME for name in names):
         raise BadClientData(f"a name of more than {MAX_NAME} characters in a lock request")
     return group, parsed, client_id

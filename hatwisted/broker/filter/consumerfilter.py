@@ -34,8 +34,8 @@ KEEP_DEAD = 24 * 3600 * 1000
 """ms that a departed group's filters are kept (filterDataCleanTimeSpan)."""
 
 MAX_TEXT = 1 << 19
-"""Characters of all expressions together: some 10,000 of usual length, and at most 100 MiB when compiled. A
-filter beyond that isn't taken; its group's pulls are answered that there is none."""
+"""Characters of all expressions together, and of the names they stand under: some 7,000 of usual length, and at
+most 100 MiB when compiled. A filter beyond that isn't taken; its group's pulls are answered that there is none."""
 
 SIMPLE = 32
 """Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""
@@ -120,7 +120,8 @@ class ConsumerFilterTable:
         self.support_retry = options.support_retry
         self._groups: dict[str, dict[str, ConsumerFilter]] = {}
         self._text = 0
-        self._refused: dict[tuple[str, str], str] = {}
+        self._refused: dict[int, int] = {}
+        """By hashes, of group and topic and of the expression: those that aren't taken may be of any length."""
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -198,7 +199,7 @@ class ConsumerFilterTable:
         except Sql92Error as error:
             self._log_refused(group, wanted, str(error))
             return
-        if self._text + len(wanted.expression) > MAX_TEXT:
+        if self._text + _length(group, wanted.topic, wanted.expression) > MAX_TEXT:
             self._log_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
             return
         self._log_ignored(group, wanted, compiled)
@@ -209,7 +210,7 @@ class ConsumerFilterTable:
 
     def _add(self, new: ConsumerFilter) -> None:
         self._groups.setdefault(new.group, {})[new.topic] = new
-        self._text += len(new.compiled.expression)
+        self._text += _length(new.group, new.topic, new.compiled.expression)
         self._tell()
 
     def _remove(self, old: ConsumerFilter) -> None:
@@ -217,7 +218,7 @@ class ConsumerFilterTable:
         del topics[old.topic]
         if not topics:
             del self._groups[old.group]
-        self._text -= len(old.compiled.expression)
+        self._text -= _length(old.group, old.topic, old.compiled.expression)
         self._tell()
 
     def _die(self, known: ConsumerFilter) -> None:
@@ -226,12 +227,12 @@ class ConsumerFilterTable:
             self._tell()
 
     def _log_refused(self, group: str, wanted: Subscription, reason: str) -> None:
-        key = (group, wanted.topic)
-        if self._refused.get(key) == wanted.expression:
+        key, refused = hash((group, wanted.topic)), hash(wanted.expression)
+        if self._refused.get(key) == refused:
             return
         if len(self._refused) >= MAX_REFUSED:
             self._refused.clear()
-        self._refused[key] = wanted.expression
+        self._refused[key] = refused
         self._log.warn(
             "group {group} can't filter {topic} by {expression}: {reason}",
             group=group,
@@ -309,6 +310,10 @@ class ConsumerFilterTable:
             version=saved.client_version,
             died=saved.dead_time or max(saved.born_time, self._now() - 30_000),
         )
+
+
+def _length(*texts: str) -> int:
+    return sum(map(len, texts))
 
 
 def _differs(old: ConsumerFilter, wanted: Subscription) -> bool:

@@ -7,6 +7,7 @@ again, so a collision costs a few bytes and is never seen. Parsing follows Filte
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -14,12 +15,17 @@ from hatwisted.broker.requests import BadClientData
 from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.javahash import java_hash
 
+TAGS_PER_PLACE: Final = 16
+"""So many tags take about as much as a subscription without any."""
+
+_INT64_END: Final = 1 << 63
+
 
 class Subscription(msgspec.Struct, frozen=True):
     """A consumer group's subscription to one topic.
 
     tags_codes: int32 hashes of the wanted tags, None for all; version: the client's clock when it subscribed
-    (ms), by which newer replaces older; raw: the client's own object, for those who ask what it said.
+    (ms), by which newer replaces older; class_filter: does the client say classFilterMode?
     """
 
     topic: str
@@ -27,12 +33,19 @@ class Subscription(msgspec.Struct, frozen=True):
     version: int
     tags_codes: frozenset[int] | None
     expression_type: str = TAG
-    raw: dict[str, object] = {}
+    class_filter: bool = False
 
     @property
     def by_tag(self) -> bool:
         """Can it be decided on queue entries alone?"""
         return self.expression_type == TAG
+
+    @property
+    def size(self) -> int:
+        """What it counts where there is room for so many: one, and another one for each KiB of text, and for each
+        TAGS_PER_PLACE tags, of which short ones take twenty times their text."""
+        text = len(self.topic) + len(self.expression) + len(self.expression_type)
+        return 1 + (text >> 10) + len(self.tags_codes or ()) // TAGS_PER_PLACE
 
 
 def tags_codes(expression: str | None) -> frozenset[int] | None:
@@ -70,8 +83,8 @@ def parse_subscription(data: Mapping[str, object]) -> Subscription:
     kind = data.get("expressionType")
     wanted = subscribe(topic, text, kind if isinstance(kind, str) else None, _number(version))
     if data.get("classFilterMode") is True:
-        wanted = msgspec.structs.replace(wanted, tags_codes=None)
-    return msgspec.structs.replace(wanted, raw=dict(data))
+        wanted = msgspec.structs.replace(wanted, tags_codes=None, class_filter=True)
+    return wanted
 
 
 def _joined(tags: object) -> str | None:
@@ -81,6 +94,7 @@ def _joined(tags: object) -> str | None:
 def _number(value: object) -> int:
     """An int64 that some clients write as a string; 0 if there is none."""
     try:
-        return int(value) if isinstance(value, (int, str)) else 0
+        number = int(value) if isinstance(value, (int, str)) else 0
     except ValueError:
         return 0
+    return number if -_INT64_END <= number < _INT64_END else 0

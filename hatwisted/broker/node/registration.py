@@ -198,11 +198,10 @@ class Registration:
         ext = self.header().to_ext()
         return RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=ext, body=encode_body(version)), version
 
-    def answered(self, response: RemotingCommand) -> None:
-        """A name server took a registration: see what it says of ordered topics and of the master."""
-        if response.body:
-            self._take_ordered(response)
+    def answered(self) -> None:
+        """A name server took a registration: see what they say of ordered topics and of the master."""
         if self._role.broker_id == MASTER_ID:
+            self._take_ordered()
             return
         masters = [name_server.master for name_server in self._name_servers.values()]
         known = [master for master in masters if master is not None and master.address]
@@ -218,15 +217,13 @@ class Registration:
             for listener in self._master_listeners:
                 listener(master)
 
-    def _take_ordered(self, response: RemotingCommand) -> None:
-        try:
-            content = fastjson.loads(response.body)
-        except fastjson.FastjsonError as error:
-            self._log.warn("unreadable list of ordered topics: {error}", error=error)
-            return
-        table = content.get("table") if isinstance(content, dict) else None
-        if isinstance(table, dict):
-            self._topics.set_ordered(table)
+    def _take_ordered(self) -> None:
+        """What one of them says: two that differ would have the table change, and be registered, with each of
+        their answers. A slave's table is its master's, and would differ from that."""
+        for each in self._name_servers.values():
+            if each.master is not None and each.ordered is not None:
+                self._topics.set_ordered(each.ordered)
+                return
 
     def _lost(self, address: str) -> None:
         name_server = self._name_servers.get(address)
@@ -253,6 +250,8 @@ class _NameServer:
         self._retry = GuardedTimer(clock, f"registering at {address}", self.register, owner.period)
         self._waiting: list[Deferred[None]] = []
         self._answered = KnownMaster()
+        self.ordered: dict[str, object] | None = None
+        """The topics that are ordered, by its last answer; None if that doesn't say."""
 
     @property
     def master(self) -> KnownMaster | None:
@@ -320,7 +319,17 @@ class _NameServer:
         self._known = True
         ext = response.ext
         self._answered = KnownMaster(ext.get("masterAddr") or None, ext.get("haServerAddr") or None)
-        self._owner.answered(response)
+        self.ordered = self._ordered_in(response.body)
+        self._owner.answered()
+
+    def _ordered_in(self, body: bytes) -> dict[str, object] | None:
+        try:
+            content = fastjson.loads(body) if body else None
+        except fastjson.FastjsonError as error:
+            self._log.warn("unreadable list of ordered topics: {error}", error=error)
+            return None
+        table = content.get("table") if isinstance(content, dict) else None
+        return table if isinstance(table, dict) else None
 
     def _failed(self, failure: Failure) -> None:
         """Logged once; the next line is that it works again."""

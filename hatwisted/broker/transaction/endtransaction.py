@@ -14,6 +14,7 @@ so the second one stores nothing and is answered as the first was (RocketMQ 4.9.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -21,12 +22,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.acl.needs import Need, publishing
 from hatwisted.broker.put.innerput import STOPPING, InnerPuts
 from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, op_message
+from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, half_destination, op_message
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -195,6 +197,22 @@ def _problem(header: EndTransaction, half: Record | None) -> str:
     if half.physical_offset != header.log_offset:
         return "The commit log offset wrong"
     return ""
+
+
+def needs_of_end(record_at: Callable[[int], Record | None], request: RemotingCommand) -> Iterable[Need]:
+    """The permissions that a 37 takes by where its half message is to go: RocketMQ's clients don't name the topic,
+    and any account could roll back what others have sent. None if there's no such half, which is refused later.
+
+    - record_at: the log's record that begins at an offset
+    - request: with the half's offset
+    """
+    try:
+        half = record_at(long_field(request.ext, "commitLogOffset"))
+        if half is None or half.topic != layout.HALF_TOPIC:
+            return ()
+        return publishing(half_destination(half.properties)[0])
+    except (BadRequestField, NoDestination):
+        return ()
 
 
 def refuse_end_transaction(_connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -140,7 +140,8 @@ class ConfigFile:
         if former and not self._spoilt:
             replace_file(self._fs, self.path + BACKUP, former)
         self._fs.makedirs(self.path.rpartition("/")[0])
-        replace_file(self._fs, self.path, content)
+        # Where a link leads to: put in its place, the file would be no longer the one that others keep and edit.
+        replace_file(self._fs, self._fs.real_path(self.path), content)
         self._spoilt = False
 
     def _written(self, _result: None) -> None:

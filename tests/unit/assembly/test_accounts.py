@@ -83,6 +83,31 @@ class ClientTests(AccountsCase):
             self.assertNotIn(SECRET, str(refused.exception))
         self.assertEqual(self.master.parts.store.log.max_offset, 0)
 
+    def test_a_transaction_is_ended_by_who_may_publish_to_its_topic(self) -> None:
+        """Where its message is to go says the half message; a request needn't say, or may say something else."""
+        self.start_master()
+        for topic in ("topicB", "topicC"):
+            self.nodes.result(self.cluster(ADMIN).admin().create_topic(topic, queues=1))
+        send = dict.fromkeys("deghj", "0") | {"a": "p", "c": "TBW102", "f": "4", "g": "1"}
+        for number, topic in enumerate(("topicB", "topicC")):
+            said = {**send, "b": topic, "i": "TRAN_MSG\x01true\x02PGROUP\x01p\x02"}
+            sent = self.ask(RequestCode.SEND_MESSAGE_V2, ADMIN, b"x", **said)
+            self.assertEqual(sent.code, 0, sent.remark)
+            end = {
+                "producerGroup": "p",
+                "tranStateTableOffset": str(number),
+                "commitLogOffset": str(int(sent.ext["msgId"][-16:], 16)),
+                "commitOrRollback": "12",
+            }
+            for named in ({}, {"topic": "topicB"}):
+                answer = self.ask(RequestCode.END_TRANSACTION, USER, **end, **named)
+                refused = None if topic == "topicB" else "No default permission for topic:topicC"
+                self.assertEqual(refused, answer.remark and answer.remark.partition(": ")[2])
+            self.assertEqual(self.ask(RequestCode.END_TRANSACTION, ADMIN, **end).code, 0)
+        for odd in ({"commitLogOffset": "x"}, {"commitLogOffset": "7"}, {}):
+            answer = self.ask(RequestCode.END_TRANSACTION, USER, commitOrRollback="8", **odd)
+            self.assertEqual(answer.code, ResponseCode.SYSTEM_ERROR)
+
     def test_without_accounts_everybody_is_let_in(self) -> None:
         self.start_master(acl_enable=False)
         self.assertEqual(self.nodes.send(ADDRESS), ResponseCode.SUCCESS)

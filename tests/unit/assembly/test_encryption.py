@@ -113,6 +113,20 @@ class GroupTests(EncryptionCase):
         }
         self.assertEqual(serials, {renewed.certificate.serial_number})
 
+    def test_a_renewed_certificate_of_its_calls_counts_whatever_its_ports_speak(self) -> None:
+        self.nodes.start_name_server(**self.shown)
+        self.issue("own", MASTER)
+        calls = {"tls_enable": True, "tls_client_cert_path": self.path("own.pem")}
+        calls |= {"tls_client_key_path": self.path("own.key"), "tls_server_mode": TlsMode.DISABLED}
+        master = self.nodes.start(MASTER, **self.verified | calls | {"namesrv_addr": NAME_SERVER})
+        (before,) = master.parts.expiries().values()
+        Issued((MASTER,), signed_by=authority(), days=5).write(self.folder, "own")
+        for name in ("own.pem", "own.key"):
+            os.utime(self.path(name), (1, 1))
+        self.nodes.pass_time(WATCH_INTERVAL + 1, 1)
+        (after,) = master.parts.expiries().values()
+        self.assertGreater(after, before)
+
     def test_the_name_server_that_a_master_brings_along_speaks_tls_as_well(self) -> None:
         config = self.nodes.config(MASTER, **self.shown)
         own = embed_name_server(config, self.nodes.parts(MASTER))

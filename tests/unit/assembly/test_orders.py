@@ -57,6 +57,27 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(self.nodes.ask(f"{MASTER}:10911", code, b"deleteWhen=05").code, 0)
         self.assertEqual(self.file.read_text(), "# edited\nfileReservedTime=12\ndeleteWhen=05\n")
 
+    def test_a_file_that_is_linked_to_stays_linked_to(self) -> None:
+        """A folder of configurations is linked to by those who keep it under version control."""
+        kept = self.file.with_name(f"{self.file.name}-kept")
+        self.file.rename(kept)
+        self.file.symlink_to(kept)
+        answer = self.nodes.ask(f"{MASTER}:10911", RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=48")
+        self.assertEqual((answer.code, answer.remark), (0, None))
+        self.assertTrue(self.file.is_symlink())
+        self.assertIn("fileReservedTime=48", kept.read_text())
+
+    def test_an_editor_takes_back_what_was_requested_since_the_last_reading(self) -> None:
+        before, address = self.master.parts.config.config, f"{MASTER}:10911"
+        for text in (b"fileReservedTime=48", b"deleteWhen=05"):
+            self.assertEqual(self.nodes.ask(address, RequestCode.UPDATE_BROKER_CONFIG, text).code, 0)
+        self.file.write_text(self.file.read_text().replace("fileReservedTime=48", "fileReservedTime=72"))
+        self.parts.orders.reread(before, msgspec.structs.replace(before, delete_when="05"))
+        said = self.caught.texts("info")[-1]
+        self.assertEqual(said, "configuration read again: in effect: fileReservedTime")
+        config = self.master.parts.config.config
+        self.assertEqual((config.file_reserved_time, config.delete_when), (72, "05"))
+
     def test_nothing_changed(self) -> None:
         self.assertEqual(self.reread(), "configuration read again: nothing to take over")
 

@@ -43,6 +43,8 @@ class TestConfig(TestCase):
             (b"fileReservedTme=48", "fileReservedTme isn't a key of a broker's configuration, did you mean "),
             (b"listenPort=1234", "listenPort can't be changed while the broker is running"),
             (b"brokerRole=SLAVE", "brokerRole can't be changed"),
+            (b"dashboardAddress=0.0.0.0", "dashboardAddress can't be changed"),
+            (b"dashboardPasswordFile=/etc/other", "dashboardPasswordFile can't be changed"),
             (b"deleteWhen=\\uXYZ1", "request:2"),
         ):
             answer = yield self.rig.ask(UPDATE, b"deleteWhen=05\n" + line)

@@ -58,6 +58,8 @@ class TestParsing(SynchronousTestCase):
             ("CONSUME_PASSIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET"),
         )
         self.assertEqual(consumer.subscriptions[0].version, 1795222023480)
+        for odd in (1 << 63, "9" * 30):
+            self.assertEqual(parse_subscription({"topic": "T", "subVersion": odd}).version, 0)
         self.assertEqual(consumer.subscriptions[0].tags_codes, {97, 98})
 
     def test_empty_group_names_make_no_group(self):
@@ -172,6 +174,45 @@ class TestGroups(SynchronousTestCase):
         self.clients.closed("A")
         self.heartbeat("C", "c", g=three, h=[])
         self.assertRaises(BadClientData, self.heartbeat, "C", "c", h=one)
+
+    def test_long_texts_count_more_than_once(self):
+        """A heartbeat has up to 1 MiB: what it says in few words of much text would fill the memory."""
+        self.patch(clienttable, "MAX_SUBSCRIPTIONS", 8)
+        long = "x" * 3000
+
+        def beat(key, group, *expressions, version=1):
+            wanted = [
+                {"topic": f"T{number}", "subString": text, "subVersion": version}
+                for number, text in enumerate(expressions)
+            ]
+            data = {"clientID": key, "consumerDataSet": [{"groupName": group, "subscriptionDataSet": wanted}]}
+            self.clients.heartbeat(key, parse_heartbeat(data), "JAVA", 407)
+
+        beat("A", "g", long, long)
+        beat("A", "g", long, long)
+        self.assertRaises(BadClientData, beat, "B", "h", long)
+        # An older version takes no place of the newer one, and makes no room either.
+        self.assertRaises(BadClientData, beat, "A", "g", "*", "*", long, version=0)
+        beat("A", "g", "*", "*", "*", version=2)
+        beat("B", "h", long)
+        self.assertRaises(BadClientData, beat, "C", "i", "||".join(map(str, range(50))))
+        self.clients.closed("A")
+        self.clients.closed("B")
+        self.assertEqual(self.clients._subscriptions, 0)
+
+    def test_names_have_a_length(self):
+        name = "n" * (clienttable.MAX_NAME + 1)
+        for beat in (
+            {"clientID": name},
+            {"clientID": "c", "producerDataSet": [{"groupName": name}]},
+            {"clientID": "c", "consumerDataSet": [{"groupName": name}]},
+        ):
+            self.assertRaises(BadClientData, parse_heartbeat, beat)
+        odd = {"groupName": "g", "consumeType": name, "messageModel": name, "consumeFromWhere": name}
+        (consumer,) = parse_heartbeat({"clientID": "c", "consumerDataSet": [odd]}).consumers
+        self.assertLess(len(consumer.consume_type + consumer.message_model + consumer.consume_from), 100)
+        self.clients.heartbeat("k1", parse_heartbeat(JAVA), name, 407)
+        self.assertLess(len(self.clients.consumers["g"].members["k1"].language), 100)
 
     def test_a_client_whose_new_topics_find_no_room_stays_where_it_is(self):
         self.patch(clienttable, "MAX_SUBSCRIPTIONS", 2)

@@ -88,12 +88,14 @@ class TestVersions(FilterCase):
         self.assertIsNone(self.expression())
 
     def test_all_expressions_together_are_limited(self):
-        self.patch(consumerfilters, "MAX_TEXT", 20)
+        self.patch(consumerfilters, "MAX_TEXT", 32)  # each has five characters, and the names T0 and g
         self.register(*((f"T{number}", "a > 1", 1) for number in range(5)))
         self.assertEqual(self.expression("T3"), ("a > 1", 1, False))
         self.assertIsNone(self.expression("T4"))
         self.register(("T0", "a > 'x'", 2), ("T4", "a > 1", 1))
         self.assertEqual((self.expression("T0"), self.expression("T4")), (None, ("a > 1", 1, False)))
+        self.register(("T" * 20, "a > 1", 1))
+        self.assertIsNone(self.expression("T" * 20))
 
 
 class TestFile(FilterCase):

@@ -111,11 +111,12 @@ class TestSteps(StatsCase):
 
         for name in ("queue_end", "queue_offsets", "offset_by_time"):
             self.patch(rig.store, name, counted(getattr(rig.store, name)))
-        for code, group in ((208, "g"), (317, "g"), (303, "g"), (202, "g"), (222, "h")):
+        for code, group in ((208, "g"), (317, "g"), (303, "g"), (202, "g"), (222, "h"), (308, "h")):
             asked.clear()
             fields = {
                 "consumerGroup": group,
                 "group": group,
+                "compareGroup": group,
                 "topic": "Big",
                 "timestamp": 1,
                 "isOrder": "false",

@@ -94,7 +94,9 @@ class TestRequests(TestCase):
             b'{"consumerGroup":"g","clientId":5}',
             b'{"consumerGroup":"g","clientId":"c","mqSet":7}',
             b'{"consumerGroup":"g","clientId":"c","mqSet":[{"topic":"T"}]}',
-            b'{"consumerGroup":"%b","clientId":"c"}' % bytes(2000).replace(b"\0", b"g"),
+            b'{"consumerGroup":"%b","clientId":"c"}' % (b"g" * 2000),
+            b'{"consumerGroup":"g","clientId":"c","mqSet":[{"brokerName":"%b","queueId":0,"topic":"T"}]}'
+            % (b"b" * 2000),
         ):
             for code in (41, 42):
                 answer = yield self.rig.ask(code, body)

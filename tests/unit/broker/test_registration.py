@@ -176,6 +176,22 @@ class TestRegistering(RegistrationCase):
         )
 
     @defer.inlineCallbacks
+    def test_name_servers_that_differ_about_ordered_topics_get_no_more_registrations_for_it(self):
+        servers = [self.name_server(), self.name_server()]
+        for server, topic in zip(servers, ("T", "U"), strict=True):
+            server.settings.put("ORDER_TOPIC_CONFIG", topic, "broker-a:4")
+        registration = self.broker(*(server.address for server in servers))
+        for topic in ("T", "U"):
+            registration.topics.put(TopicConfig(topic_name=topic))
+        before = registration.topics.version.counter
+        registration.start()
+        settled = registration.settled()
+        yield self.until(lambda: settled.called or registration.topics.version.counter > before + 20)
+        self.assertLess(registration.topics.version.counter, before + 5)
+        self.assertTrue(registration.topics.get("T").order)
+        self.assertFalse(registration.topics.get("U").order)
+
+    @defer.inlineCallbacks
     def test_ordered_topics_come_with_the_answer(self):
         server = self.name_server()
         server.settings.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
@@ -185,6 +201,19 @@ class TestRegistering(RegistrationCase):
         yield registration.settled()
         yield registration.settled()
         self.assertTrue(registration.topics.get("T").order)
+
+    @defer.inlineCallbacks
+    def test_a_slaves_topics_are_ordered_by_its_masters_table_alone(self):
+        """Changed here, it would be another version than the master's, and be copied again and again."""
+        server = self.name_server()
+        server.settings.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+        registration = self.broker(server.address, broker_id=1)
+        registration.topics.put(TopicConfig(topic_name="T"))
+        version = registration.topics.version
+        registration.start()
+        yield registration.settled()
+        self.assertEqual(registration.registered_at, 1)
+        self.assertEqual((registration.topics.version, registration.topics.get("T").order), (version, False))
 
 
 class TestAskingFirst(RegistrationCase):

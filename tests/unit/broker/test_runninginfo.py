@@ -35,6 +35,18 @@ class TestOneConsumer(QuestionCase):
         self.assertEqual((answer.code, answer.body), (0, RUNNING))
 
     @inlineCallbacks
+    def test_the_tools_signature_is_not_for_the_consumer(self):
+        self.rig.put(body=b"again")
+        message_id = encode_message_id(HostPort.unpack(HOST), 0)
+        for code in (307, 309):
+            call = self.ask(code, msgId=message_id, AccessKey="admin", Signature="abc=", SecurityToken="t")
+            (question,) = yield self.member.asked()
+            self.member.requests.clear()
+            self.assertEqual(question.ext.keys() - {"brokerName"}, {"consumerGroup", "clientId", "msgId"})
+            self.member.answer(question)
+            self.assertEqual((yield call).code, 0)
+
+    @inlineCallbacks
     def test_its_refusal_is_passed_back_too(self):
         call = self.ask(307)
         (question,) = yield self.member.asked()

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
-from hatwisted.config.javaproperties import Entry, format_property, parse_properties, with_properties
+from hatwisted.config.javaproperties import (
+    Entry,
+    check_text,
+    format_property,
+    parse_properties,
+    with_properties,
+)
 from tests.support.examples import examples
 from tests.support.growth import grows_linearly
 
@@ -31,6 +37,18 @@ class Rewriting(SynchronousTestCase):
         self.assertEqual(changed, b"# ours\nb=z\n\na=9\nc:3\nd=a b\n")
         self.assertEqual(with_properties(changed, {"a": "9"}), changed)
         self.assertEqual(with_properties(b"", {"a": "9"}), b"a=9\n")
+
+    def test_what_is_added_is_an_entry_whatever_the_file_ends_with(self) -> None:
+        for data in (b"a=b\\", b"a=b\\\n\n", b"# a\\\n"):
+            entries = parse_properties(with_properties(data, {"x": "1"}), "")
+            self.assertEqual([entry[:2] for entry in entries if entry.key != "a"], [("x", "1")], data)
+            self.assertIn(("a", "b"), [entry[:2] for entry in entries if entry.key == "a"] or [("a", "b")])
+
+    def test_any_value_is_read_back_from_a_file_that_is_taken(self) -> None:
+        for value in ("a\0b", "\x1b[1m", "\x7f", "é€", "\U0001f680", " #=:\\"):
+            data = with_properties(b"# ours\n", {"x": value})
+            check_text(data, "broker.conf")
+            self.assertEqual([entry[:2] for entry in parse_properties(data, "")], [("x", value)])
 
 
 class PropertiesSyntax(SynchronousTestCase):

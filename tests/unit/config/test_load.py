@@ -155,6 +155,8 @@ class WrongValues(ConfigCase):
             "haMasterAddress=broker-a": "can't be 'broker-a'; allowed: host:port, or nothing",
             "messageDelayLevel=1s  5s": "can't be '1s  5s'; "
             "allowed: durations such as 1s 5m 2h, separated by single spaces",
+            "messageDelayLevel=1s 99999999999999d": "can't be '1s 99999999999999d'; "
+            "allowed: durations such as 1s 5m 2h, separated by single spaces",
             "brokerName=": "can't be empty; allowed: some text",
         }
         for line, expected in cases.items():

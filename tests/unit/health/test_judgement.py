@@ -54,6 +54,26 @@ class JavaTextTests(SynchronousTestCase):
         self.assertEqual(javatext.rate("12.5 3 1"), 12.5)
         self.assertEqual(javatext.ratio("0.13"), 0.13)
 
+    def test_numbers_that_no_java_has_are_none(self):
+        huge = "9" * 400
+        self.assertIsNone(javatext.whole(huge))
+        self.assertIsNone(javatext.size(f"{huge} KiB"))
+        self.assertIsNone(javatext.capacity(f"Total : {huge} GiB, Free : 1 GiB."))
+        self.assertIsNone(javatext.runtime(f"[ {huge} days, 2 hours, 3 minutes, 4 seconds ]"))
+
+    def test_a_broker_that_answers_nonsense_hides_no_other(self):
+        good = broker(1, 5)
+        for ha in (
+            {"haClientRuntimeInfo": "x", "haConnectionInfo": 5},
+            {"haClientRuntimeInfo": [1], "haConnectionInfo": ["x", 5, {"lastReadTimestamp": "9" * 400}]},
+        ):
+            for number in (0, 2):
+                odd = broker(number, 5, ha=ha, bootTimestamp="9" * 400, putTps="nan", runtime="x")
+                view = View(before=look(good, odd), now=look(good, odd, at=101.0))
+                findings(view)
+                self.assertEqual([each.id for each in view.now.brokers], [1, number])
+                state_of(view, odd)
+
     def test_what_cant_be_read_is_none(self):
         for read in (javatext.size, javatext.capacity, javatext.runtime, javatext.rate, javatext.whole):
             self.assertIsNone(read("null"), read)

@@ -37,3 +37,24 @@ class LimitTests(SynchronousTestCase):
         self.settings.put("N", "a", "x" * 95)
         self.settings.put("N", "a", "x")
         self.settings.put("N", "b", "x" * 50)
+
+    def test_names_of_namespaces_count_and_empty_ones_make_room(self) -> None:
+        self.patch(kvconfig, "MAX_CHARACTERS", 100)
+        self.settings.put("M" * 40, "a", "1")
+        self.settings.put("N" * 40, "a", "1")
+        self.refused("O" * 40, "a", "1")
+        self.settings.delete("M" * 40, "a")
+        self.assertEqual(self.settings.namespace("M" * 40), {})
+        self.settings.put("O" * 40, "a", "1")
+        self.assertIsNone(self.settings.namespace("M" * 40))
+
+    def test_settings_that_were_deleted_take_no_place(self) -> None:
+        self.patch(kvconfig, "MAX_SETTINGS", 5)
+        for number in range(20):
+            self.settings.put(f"N{number}", "a", "1")
+            self.settings.delete(f"N{number}", "a")
+        self.settings.put(kvconfig.ORDER_TOPIC_CONFIG, "T", "b:1")
+        self.settings.delete(kvconfig.ORDER_TOPIC_CONFIG, "T")
+        for number in range(3):
+            self.settings.put("N", str(number), "1")
+        self.assertEqual(self.settings.namespace(kvconfig.ORDER_TOPIC_CONFIG), {})

@@ -30,6 +30,22 @@ class RouteCase(SynchronousTestCase):
         return None if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
 
 
+class TestClusters(RouteCase):
+    def test_a_group_is_in_its_masters_cluster_whatever_a_slave_says(self):
+        def register(broker, cluster):
+            member = Member(cluster, "a", broker, f"a:{broker}", "")
+            self.routes.register(member, topics("T"), DataVersion(counter=1), f"a:{broker}")
+
+        register(1, "Typo")
+        self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"Typo": ["a"]})
+        for broker, cluster in ((0, "C"), (1, "Typo"), (0, "C"), (1, "Typo")):
+            register(broker, cluster)
+            self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"C": ["a"]})
+        self.routes.closed("a:0")
+        register(1, "Typo")
+        self.assertEqual(self.routes.topics_of_cluster("C"), ["T"])
+
+
 class TestBounds(RouteCase):
     def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
         self.patch(routeinfo, "MAX_ROUTES", 3)

@@ -69,6 +69,15 @@ class LogFileTests(SynchronousTestCase):
         self.assertIn("second", self.path.read_text())
         self.assertNotIn("first", self.path.read_text())
 
+    def test_what_cant_be_opened_again_is_written_on(self) -> None:
+        plan = LogPlan("never", "3", "text")
+        logger = Logger(namespace="n", observer=plan.observer(str(self.path), daemon=True))
+        logger.info("first")
+        moved = self.folder.rename(f"{self.folder}-moved")
+        self.assertRaises(FileNotFoundError, plan.reopen)
+        logger.info("second")
+        self.assertIn("second", (moved / "a.log").read_text())
+
 
 class PlanTests(SynchronousTestCase):
     def test_wrong_words_are_named(self) -> None:

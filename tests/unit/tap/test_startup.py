@@ -28,6 +28,7 @@ from hatwisted.tap.startup import BrokerOptions, Rereading, make_service, one_li
 from hatwisted.tap.storecheck import check_settings_file, check_store
 from hatwisted.tap.supervisor import Supervisor
 from tests.support.loopback import HOST
+from tests.unit.ha.rig import LogCatcher
 
 Build = Callable[[BrokerConfig, Any], IService]
 
@@ -306,6 +307,49 @@ class StoreCheck(SynchronousTestCase):
 
 
 class RereadingTests(StartupCase):
+    def test_a_log_that_cant_be_opened_again_is_no_reason_not_to_read(self) -> None:
+        options = BrokerOptions()
+        options.parseOptions(["--conf", self.conf("brokerPermission=4\n")])
+        orders, taken = Orders(), []
+        orders.on_reread(lambda before, now: taken.append(now.broker_permission))
+        config = load(None, [], {}).config
+        rereading = Rereading(options, load, config, orders, Supervisor(None, Clock(), None, lambda: 0))
+
+        def gone() -> None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/log/b.log")
+
+        options.log_plan.reopen = gone
+        caught = LogCatcher(self)
+        rereading.again()
+        self.assertEqual(taken, [4])
+        self.assertEqual(
+            caught.texts("error"),
+            ["the log isn't opened again: /log/b.log: No such file or directory; it goes on where it was"],
+        )
+
+    def test_paths_mean_what_they_meant_at_the_start(self) -> None:
+        """A daemon changes to its --rundir after the configuration is read."""
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        folder, elsewhere = self.mktemp(), self.mktemp()
+        for each in (folder, elsewhere):
+            os.makedirs(each)
+        elsewhere = os.path.abspath(elsewhere)
+        os.chdir(folder)
+        Path("b.conf").write_text("brokerPermission=6\nstorePathRootDir=store\n")
+        options = BrokerOptions()
+        options.parseOptions(["--conf", "b.conf"])
+        orders, taken = Orders(), []
+        orders.on_reread(lambda before, now: taken.append((before, now)))
+        config = load("b.conf", [], {}).config
+        rereading = Rereading(options, load, config, orders, Supervisor(None, Clock(), None, lambda: 0))
+        Path("b.conf").write_text("brokerPermission=4\nstorePathRootDir=store\n")
+        os.chdir(elsewhere)
+        rereading.again()
+        self.assertEqual([now.broker_permission for _, now in taken], [4])
+        self.assertEqual(taken[0][1].store_path_root_dir, config.store_path_root_dir)
+        self.assertEqual(os.getcwd(), elsewhere)
+
     def test_what_could_not_be_taken_is_offered_again(self) -> None:
         path = self.conf("brokerPermission=4\n")
         options = BrokerOptions()
