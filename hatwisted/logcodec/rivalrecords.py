@@ -1,9 +1,9 @@
 """Of places that look like records, those that don't lie inside another one.
 
 A candidate whose chain breaks is no record if another begins inside it whose chain goes further. Whoever writes
-messages may put thousands of heads into one body, each inside the one before, and asking for each of them about all
-the others would take hours. So it is found out once for each place how far its chain goes, and only the greatest of
-these is asked about.
+messages may put thousands of heads into one body, each inside the one before, and asking for each of them about
+all the others would take hours. So it is found out once for each place how far its chain goes, and only the
+greatest of these is asked about.
 """
 
 from __future__ import annotations
