@@ -21,6 +21,7 @@ from msgspec import UNSET, UnsetType
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_11
 from hatwisted.wire.inflate import NotInflated, inflate
+from hatwisted.wire.requestheader import Int32, Int64
 from hatwisted.wire.storedrecord import crc
 
 SINGLE_TAG: Final = "SINGLE_TAG"
@@ -64,9 +65,9 @@ class BadRegistration(ValueError):
 class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Compared as a whole; changes whenever the table it belongs to does. `timestamp` in ms."""
 
-    counter: int = 0
-    state_version: int | UnsetType = UNSET
-    timestamp: int = 0
+    counter: Int64 = 0
+    state_version: Int64 | UnsetType = UNSET
+    timestamp: Int64 = 0
 
     def following(self, now_ms: int) -> DataVersion:
         """The version after a change made at `now_ms`."""
@@ -79,11 +80,11 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     attributes: dict[str, str] | UnsetType | None = UNSET
     order: bool = False
-    perm: int = 6
+    perm: Int32 = 6
     read_queue_nums: QueueCount = 16
     topic_filter_type: str = SINGLE_TAG
     topic_name: str
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     write_queue_nums: QueueCount = 16
 
 
@@ -125,9 +126,9 @@ class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many queues of a topic a group has."""
 
     broker_name: str
-    perm: int
+    perm: Int32
     read_queue_nums: QueueCount
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     write_queue_nums: QueueCount
 
 
