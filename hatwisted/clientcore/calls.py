@@ -35,6 +35,7 @@ from hatwisted.clientcore.tasks import Task, Timer, Waiter
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import host_and_port
 from hatwisted.wire.remoting import (
+    MAX_ANSWER_HEADER,
     RemotingCommand,
     RemotingProtocolError,
     RemotingReceiver,
@@ -102,7 +103,7 @@ class Channel:
         self._address = address
         self._host, self._port = host_and_port(address)
         self._socket: Socket | None = None
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(max_header=MAX_ANSWER_HEADER)
         self._dialling = False
         self._call_off: Callable[[], object] | None = None
         self._closed: Waiter[None] | None = None
@@ -225,7 +226,7 @@ class Channel:
         """Dialling came to this."""
         self._dialled()
         self._socket = socket
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(max_header=MAX_ANSWER_HEADER)
         unsent, self._unsent = self._unsent, []
         socket.write(b"".join(unsent))
 

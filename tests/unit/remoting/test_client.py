@@ -101,6 +101,13 @@ class TestCalls(ClientCase):
         self.assertEqual((yield first).body, b"1")
 
     @defer.inlineCallbacks
+    def test_the_answer_to_a_large_batch(self):
+        ids = ",".join(["0" * 56] * 7900)
+        address = self.serve(lambda _, request: response(request, ext={"msgId": ids}))
+        answer = yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        self.assertEqual(answer.ext["msgId"], ids)
+
+    @defer.inlineCallbacks
     def test_ask_fails_on_any_other_code(self):
         address = self.serve(lambda _, request: response(request, ResponseCode.TOPIC_NOT_EXIST, "no T"))
         error = yield self.assertFailure(self.client.ask(address, RemotingCommand(ROUTE), 5), Refused)
