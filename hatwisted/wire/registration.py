@@ -148,10 +148,20 @@ class ClusterInfo(msgspec.Struct, kw_only=True, rename="camel"):
     cluster_addr_table: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
-def decode_body(data: bytes, kind: type[_T]) -> _T:
-    """A JSON body as one of the structs above; BadRegistration if it can't be one."""
+def decode_request(data: bytes, kind: type[_T]) -> _T:
+    """As decode_body, of what anybody may have sent."""
+    return decode_body(data, kind, fastjson.MAX_SLOW_REQUEST)
+
+
+def decode_body(data: bytes, kind: type[_T], most_slow: int = fastjson.MAX_SLOW) -> _T:
+    """A JSON body as one of the structs above; BadRegistration if it can't be one.
+
+    - data: the body
+    - kind: the struct
+    - most_slow: as `fastjson.loads`
+    """
     try:
-        return msgspec.convert(fastjson.loads(data), kind, strict=False, str_keys=True)
+        return msgspec.convert(fastjson.loads(data, most_slow), kind, strict=False, str_keys=True)
     except (fastjson.FastjsonError, msgspec.ValidationError) as error:
         raise BadRegistration(f"not a {kind.__name__}: {error}") from None
 
@@ -201,9 +211,9 @@ def decode_register_body(
             raise BadRegistration(f"compressed body: {error}") from None
         return _inflated_body(plain)
     if version < V3_0_11:
-        body = RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
+        body = RegisterBody(topic_config_serialize_wrapper=decode_request(data, TopicTable))
     else:
-        body = decode_body(data, RegisterBody)
+        body = decode_request(data, RegisterBody)
     _check_count(len(body.topic_config_serialize_wrapper.topic_config_table))
     return body
 
@@ -234,9 +244,9 @@ def _inflated_body(plain: bytes) -> RegisterBody:
         topics[topic.topic_name] = topic
     filter_servers, _ = _piece(plain, position)
     return RegisterBody(
-        filter_server_list=decode_body(filter_servers, list[str]),
+        filter_server_list=decode_request(filter_servers, list[str]),
         topic_config_serialize_wrapper=TopicTable(
-            data_version=decode_body(version_text, DataVersion), topic_config_table=topics
+            data_version=decode_request(version_text, DataVersion), topic_config_table=topics
         ),
     )
 
