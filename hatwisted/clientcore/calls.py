@@ -123,11 +123,12 @@ class Channel:
             refused.fail(TooManyCalls(self._address, f"{MAX_CALLS} calls are waiting for answers"))
             return refused
         opaque = request.opaque = self._next_opaque()
+        self._table.sign(request)
+        frame = encode_command(request)  # one that can't be isn't under way
         answer: Waiter[RemotingCommand] = Waiter(partial(self._forget, opaque))
         timer = self._call_later(timeout, partial(self._time_is_over, opaque, timeout))
         self._calls[opaque] = _Call(request.code, answer, timer)
-        self._table.sign(request)
-        self._send(encode_command(request))
+        self._send(frame)
         return answer
 
     def oneway(self, request: RemotingCommand) -> None:
