@@ -205,7 +205,7 @@ def _end_transaction(request: RemotingCommand) -> Iterable[Need]:
 
 
 def _body(request: RemotingCommand) -> Mapping[str, Any]:
-    body = fastjson.loads(request.body) if request.body else {}
+    body = fastjson.loads_request(request.body) if request.body else {}
     return body if isinstance(body, dict) else {}
 
 

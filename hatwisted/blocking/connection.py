@@ -31,7 +31,13 @@ from hatwisted.clientcore.errors import (
     ConnectionGone,
 )
 from hatwisted.clientcore.tls import tls_problem
-from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
+from hatwisted.wire.remoting import (
+    MAX_ANSWER_HEADER,
+    RemotingCommand,
+    RemotingProtocolError,
+    RemotingReceiver,
+    encode_command,
+)
 
 MAX_IN_FLIGHT: Final = 64
 """Requests without an answer. An answer to a pull has 256 KiB or one message, so this bounds what may have to be
@@ -68,7 +74,7 @@ class Connection:
         self._timeout = settings.answer_timeout
         self._clock = clock
         self._numbers = itertools.count(1)
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(max_header=MAX_ANSWER_HEADER)
         self._waited_for: set[int] = set()
         self._early: dict[int, RemotingCommand] = {}
         self._closed = False

@@ -35,6 +35,7 @@ from hatwisted.clientcore.tasks import Task, Timer, Waiter
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import host_and_port
 from hatwisted.wire.remoting import (
+    MAX_ANSWER_HEADER,
     RemotingCommand,
     RemotingProtocolError,
     RemotingReceiver,
@@ -102,7 +103,7 @@ class Channel:
         self._address = address
         self._host, self._port = host_and_port(address)
         self._socket: Socket | None = None
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(max_header=MAX_ANSWER_HEADER)
         self._dialling = False
         self._call_off: Callable[[], object] | None = None
         self._closed: Waiter[None] | None = None
@@ -122,11 +123,12 @@ class Channel:
             refused.fail(TooManyCalls(self._address, f"{MAX_CALLS} calls are waiting for answers"))
             return refused
         opaque = request.opaque = self._next_opaque()
+        self._table.sign(request)
+        frame = encode_command(request)  # one that can't be isn't under way
         answer: Waiter[RemotingCommand] = Waiter(partial(self._forget, opaque))
         timer = self._call_later(timeout, partial(self._time_is_over, opaque, timeout))
         self._calls[opaque] = _Call(request.code, answer, timer)
-        self._table.sign(request)
-        self._send(encode_command(request))
+        self._send(frame)
         return answer
 
     def oneway(self, request: RemotingCommand) -> None:
@@ -225,7 +227,7 @@ class Channel:
         """Dialling came to this."""
         self._dialled()
         self._socket = socket
-        self._receiver = RemotingReceiver()
+        self._receiver = RemotingReceiver(max_header=MAX_ANSWER_HEADER)
         unsent, self._unsent = self._unsent, []
         socket.write(b"".join(unsent))
 

@@ -181,7 +181,9 @@ class LogWalk:
         """Continue after damage; False if there's nothing to continue with."""
         offset, leftovers, reason = self.at, False, end.reason or end.stop.value
         options, evidence = self._options, self._options.evidence
-        self.written = options.written_end(self._log, offset, options.known)
+        if offset >= self.written:
+            # Else it's where the break before this one has found it: the rest of a log isn't read for each.
+            self.written = options.written_end(self._log, offset, options.known)
         following = records_after(
             self._log, offset, self.written, check_crc=options.check_crc, held=evidence.reaches_over
         )

@@ -46,6 +46,8 @@ class QueueRecords:
         topic_at = at + layout.BODY_AT + body
         if flags & _WIDE:
             wide = bool(flags & layout.SYS_BORN_HOST_V6) + bool(flags & layout.SYS_STORE_HOST_V6)
+            if size < layout.FIXED_SIZE + wide * layout.IPV6_EXTRA:
+                return False
             body_at = at + layout.BODY_AT + wide * layout.IPV6_EXTRA
             topic_at = body_at + _LENGTH.unpack_from(data, body_at - _LENGTH.size)[0]
         field = self._topic_fields.get(magic)

@@ -41,6 +41,7 @@ import numpy as np
 from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordhead import LARGEST_HEAD, MAGICS, read_head
+from hatwisted.logcodec.rivalrecords import WHOLE, RivalRecords
 from hatwisted.logcodec.scan import LARGEST_RECORD, Stop
 from hatwisted.logcodec.window import BREAKS, LogBytes, LogWindow, file_end, filled_from
 from hatwisted.wire import layout
@@ -215,12 +216,8 @@ class RecordSearch:
 
     def next_record(self, offset: int, limit: int) -> int | None:
         """The first proved record that starts in [offset, limit)."""
-        for candidate in self._candidates(offset, limit):
-            if (
-                self._is_proved(candidate)
-                and not self._is_inside_a_body(candidate, limit)
-                and (self._held is None or not self._held(candidate))
-            ):
+        for candidate in RivalRecords(self._candidates(offset, limit), self._reach):
+            if self._held is None or not self._held(candidate):
                 return candidate
         return None
 
@@ -311,18 +308,12 @@ class RecordSearch:
             return True
         return self._end_of(end, False) is not None or self._end_of(candidate, True) is not None
 
-    def _is_inside_a_body(self, candidate: int, limit: int) -> bool:
-        """Does the chain from a candidate break while another goes on that begins inside it?"""
+    def _reach(self, candidate: int) -> int:
+        """How far the chain from a candidate goes; see RivalRecords."""
+        if not self._is_proved(candidate):
+            return 0
         links, whole = self._links(candidate)
-        if whole:
-            return False
-        end = links[-1]
-        for other in self._candidates(candidate + 1, min(end, limit)):
-            if other not in links and self._is_proved(other):
-                others, goes_on = self._links(other)
-                if goes_on or others[-1] > end:
-                    return True
-        return False
+        return WHOLE if whole else links[-1]
 
     def _may_be_inside(self, offset: int) -> bool:
         """Does a head not far before `offset` claim a record that reaches beyond it?"""

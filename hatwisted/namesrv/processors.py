@@ -29,8 +29,8 @@ from hatwisted.wire.registration import (
     DataVersion,
     MemberGroup,
     TopicRoute,
-    decode_body,
     decode_register_body,
+    decode_request,
     encode_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
@@ -112,7 +112,7 @@ class NameServerProcessors:
         self, _connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand:
         address = text_field(request.ext, "brokerAddr")
-        changed = self._routes.changed(address, decode_body(request.body, DataVersion))
+        changed = self._routes.changed(address, decode_request(request.body, DataVersion))
         if not changed:
             self._routes.renew(address)
         version = self._routes.version(address)
@@ -125,7 +125,7 @@ class NameServerProcessors:
         return response(request)
 
     def register_topic(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        route = decode_body(request.body, TopicRoute)
+        route = decode_request(request.body, TopicRoute)
         self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas)
         return response(request)
 

@@ -1,4 +1,4 @@
-"""Memory of the frames that haven't arrived whole, over all connections of a port.
+"""Memory of frames that haven't arrived whole, and of requests that wait for turns, over a port's connections.
 
 Whoever holds most of it is closed when there is too much, not who came last: honest clients hold one message for
 the time it takes to arrive, and those who open frames and never end them would otherwise lock everybody else out.
@@ -28,7 +28,8 @@ class PartialFrames:
         self._held: dict[Holder, int] = {}
 
     def hold(self, holder: Holder, size: int) -> None:
-        """`holder` has `size` bytes of an incomplete frame now; who has most is closed if that's too much."""
+        """`holder` has `size` bytes of an incomplete frame and waiting requests now; who has most is closed if
+        that's too much."""
         if size == self._held.get(holder, 0):
             return
         self.forget(holder)
@@ -38,7 +39,9 @@ class PartialFrames:
         while self.total > MAX_PARTIAL_BYTES:
             largest = max(self._held, key=self._held.__getitem__)
             self.forget(largest)
-            largest.reject(f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes")
+            largest.reject(
+                f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes, waiting requests counted"
+            )
 
     def forget(self, holder: Holder) -> None:
         """It holds nothing any more; idempotent."""

@@ -13,7 +13,6 @@ small requests can ask for big answers. Requests that take long wait for each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol as Interface
 from typing import cast
 
 from twisted.internet.defer import Deferred
@@ -29,9 +28,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.kernel import take_sends, take_signed_sends
+from hatwisted.remoting.connectionsofport import ConnectionsOfPort
 from hatwisted.remoting.eagerwrite import write_now
-from hatwisted.remoting.partialframes import PartialFrames
-from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
@@ -48,6 +46,9 @@ READ_SIZE = 256 * 1024
 
 ANSWER_WINDOW = 4 << 20
 """Bytes of answers of one read after which a client has to take some before its next request is looked at."""
+
+WAITING_SIZE = 256
+"""Bytes that a request takes while it waits for its turn, besides those that came."""
 
 Handler = Callable[
     ["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"
@@ -115,22 +116,6 @@ class ProcessorTable:
         return copy
 
 
-class ConnectionsOfPort(Interface):
-    """What a connection needs of its factory. rejected_total: connections closed for what they sent, or for
-    lack of room."""
-
-    table: ProcessorTable
-    partial: PartialFrames
-    turns: RequestTurns
-    rejected_total: int
-
-    def admit(self, connection: RemotingConnection) -> bool:
-        """Count a new connection; False if there are too many."""
-
-    def forget(self, connection: RemotingConnection) -> None:
-        """The connection is gone."""
-
-
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
     """One client. `peer` is "host:port", `address` the host alone, `host` its packed address as records carry
@@ -147,6 +132,7 @@ class RemotingConnection(Protocol):
         self._corked = False
         self._paused = False
         self._backlog: list[RemotingCommand] = []
+        self._backlog_size = 0
         self._waiting = False
         self._closing = False
         self._closers: dict[Callable[[RemotingConnection], object], None] = {}
@@ -220,6 +206,7 @@ class RemotingConnection(Protocol):
         if not self.open or self._closing:
             return  # not admitted, and its proxy sent this along with its header; or TLS had this read already
         self.active = True
+        arrived = self._receiver.buffered + len(data)
         try:
             commands = self._receiver.receive(data)
         except RemotingProtocolError as error:
@@ -227,12 +214,19 @@ class RemotingConnection(Protocol):
             return
         if commands:
             self.stalled = False
-        self.factory.partial.hold(self, self._receiver.buffered)
+        arrived += WAITING_SIZE * len(commands) - self._receiver.buffered
+        self._tell_held()
         if self._backlog:
             # Bytes that the transport had read already when it was paused.
             self._backlog += commands
         else:
             self._work(commands)
+        if self._backlog:
+            self._backlog_size += arrived
+            self._tell_held()
+
+    def _tell_held(self) -> None:
+        self.factory.partial.hold(self, self._receiver.buffered + self._backlog_size)
 
     def _work(self, commands: list[RemotingCommand]) -> None:
         if not self.open:
@@ -305,8 +299,11 @@ class RemotingConnection(Protocol):
             return  # gone, or going, or its reading its answers comes first
         backlog, self._backlog = self._backlog, []
         self._work(backlog)
-        if self.open and not self._paused and not self._backlog:
-            cast(IPushProducer, self.transport).resumeProducing()
+        if self.open and not self._backlog:
+            self._backlog_size = 0
+            self._tell_held()
+            if not self._paused:
+                cast(IPushProducer, self.transport).resumeProducing()
 
     def _run_batch(self, handler: BatchHandler, batch: list[RemotingCommand]) -> None:
         try:

@@ -21,6 +21,7 @@ from msgspec import UNSET, UnsetType
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_11
 from hatwisted.wire.inflate import NotInflated, inflate
+from hatwisted.wire.requestheader import Int32, Int64
 from hatwisted.wire.storedrecord import crc
 
 SINGLE_TAG: Final = "SINGLE_TAG"
@@ -64,9 +65,9 @@ class BadRegistration(ValueError):
 class DataVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Compared as a whole; changes whenever the table it belongs to does. `timestamp` in ms."""
 
-    counter: int = 0
-    state_version: int | UnsetType = UNSET
-    timestamp: int = 0
+    counter: Int64 = 0
+    state_version: Int64 | UnsetType = UNSET
+    timestamp: Int64 = 0
 
     def following(self, now_ms: int) -> DataVersion:
         """The version after a change made at `now_ms`."""
@@ -79,11 +80,11 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     attributes: dict[str, str] | UnsetType | None = UNSET
     order: bool = False
-    perm: int = 6
+    perm: Int32 = 6
     read_queue_nums: QueueCount = 16
     topic_filter_type: str = SINGLE_TAG
     topic_name: str
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     write_queue_nums: QueueCount = 16
 
 
@@ -125,9 +126,9 @@ class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many queues of a topic a group has."""
 
     broker_name: str
-    perm: int
+    perm: Int32
     read_queue_nums: QueueCount
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     write_queue_nums: QueueCount
 
 
@@ -147,10 +148,20 @@ class ClusterInfo(msgspec.Struct, kw_only=True, rename="camel"):
     cluster_addr_table: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
-def decode_body(data: bytes, kind: type[_T]) -> _T:
-    """A JSON body as one of the structs above; BadRegistration if it can't be one."""
+def decode_request(data: bytes, kind: type[_T]) -> _T:
+    """As decode_body, of what anybody may have sent."""
+    return decode_body(data, kind, fastjson.MAX_SLOW_REQUEST)
+
+
+def decode_body(data: bytes, kind: type[_T], most_slow: int = fastjson.MAX_SLOW) -> _T:
+    """A JSON body as one of the structs above; BadRegistration if it can't be one.
+
+    - data: the body
+    - kind: the struct
+    - most_slow: as `fastjson.loads`
+    """
     try:
-        return msgspec.convert(fastjson.loads(data), kind, strict=False, str_keys=True)
+        return msgspec.convert(fastjson.loads(data, most_slow), kind, strict=False, str_keys=True)
     except (fastjson.FastjsonError, msgspec.ValidationError) as error:
         raise BadRegistration(f"not a {kind.__name__}: {error}") from None
 
@@ -200,9 +211,9 @@ def decode_register_body(
             raise BadRegistration(f"compressed body: {error}") from None
         return _inflated_body(plain)
     if version < V3_0_11:
-        body = RegisterBody(topic_config_serialize_wrapper=decode_body(data, TopicTable))
+        body = RegisterBody(topic_config_serialize_wrapper=decode_request(data, TopicTable))
     else:
-        body = decode_body(data, RegisterBody)
+        body = decode_request(data, RegisterBody)
     _check_count(len(body.topic_config_serialize_wrapper.topic_config_table))
     return body
 
@@ -233,9 +244,9 @@ def _inflated_body(plain: bytes) -> RegisterBody:
         topics[topic.topic_name] = topic
     filter_servers, _ = _piece(plain, position)
     return RegisterBody(
-        filter_server_list=decode_body(filter_servers, list[str]),
+        filter_server_list=decode_request(filter_servers, list[str]),
         topic_config_serialize_wrapper=TopicTable(
-            data_version=decode_body(version_text, DataVersion), topic_config_table=topics
+            data_version=decode_request(version_text, DataVersion), topic_config_table=topics
         ),
     )
 

@@ -30,6 +30,8 @@ MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of a frame including its length field: RocketMQ's own limit on both sides."""
 MAX_HEADER: Final = 256 * 1024
 """Bytes of a header: properties may have 32767, which JSON escapes to at most six times that."""
+MAX_ANSWER_HEADER: Final = 4 << 20
+"""The same of a server's answer: that to a batch has an id of up to 57 characters for each message."""
 _MERGE_BELOW: Final = 4096
 """Bytes; a held piece smaller than this is merged with the next, so that a piece's overhead stays small."""
 

@@ -35,7 +35,7 @@ def audited_states(
         return tables.topics.get(request.ext.get("topic", ""))
 
     def changed_group(request: RemotingCommand) -> object:
-        body = fastjson.loads(request.body)
+        body = fastjson.loads_request(request.body)
         return tables.groups.get(str(body.get("groupName"))) if isinstance(body, dict) else None
 
     def deleted_group(request: RemotingCommand) -> object:

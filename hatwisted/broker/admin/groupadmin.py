@@ -16,7 +16,7 @@ from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.registration import MAX_QUEUE_IDS, BadRegistration, decode_body
+from hatwisted.wire.registration import MAX_QUEUE_IDS, BadRegistration, decode_request
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import bool_field, text_field
 
@@ -79,7 +79,7 @@ class GroupAdmin:
 
 def _parse(body: bytes) -> GroupConfig:
     try:
-        config = decode_body(body, GroupConfig)
+        config = decode_request(body, GroupConfig)
     except BadRegistration as error:
         raise BadClientData(f"the body is {error}") from None
     if not config.group_name.strip():

@@ -102,7 +102,7 @@ class ConsumerProcessors:
     # ---- who is there
 
     def heartbeat(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        beat = parse_heartbeat(fastjson.loads(request.body))
+        beat = parse_heartbeat(fastjson.loads_request(request.body))
         for data in beat.consumers:
             self._prepare(data)
         connection.on_close(self._closed)
@@ -152,7 +152,7 @@ class ConsumerProcessors:
 
     def check_client(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """Asked before a consumer with a filter expression starts: is the expression understood?"""
-        content = fastjson.loads(request.body)
+        content = fastjson.loads_request(request.body)
         data = content.get("subscriptionData") if isinstance(content, dict) else None
         kind = data.get("expressionType") if isinstance(data, dict) else None
         if not isinstance(data, dict) or kind in (None, "", TAG):

@@ -125,7 +125,7 @@ class QueueLockProcessors:
 
 def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
     """Group, queues and client id of either request. Raises BadClientData or FastjsonError."""
-    content = fastjson.loads(body)
+    content = fastjson.loads_request(body)
     if not isinstance(content, Mapping):
         raise BadClientData("the body of a lock request is not an object")
     group, client_id, queues = (content.get(name) for name in ("consumerGroup", "clientId", "mqSet"))

@@ -40,8 +40,9 @@ class SentProperties:
         if found and after:
             return f"{before}\x02{after}{'' if after[-1] == _END else _END}{self._pair}".encode(), True
         wait = True
-        at = text.find(_WAIT)
-        if at == 0 or (at > 0 and text[at - 1] == "\x02"):
+        # The names of others may end like it.
+        at = 0 if text.startswith(_WAIT) else text.find(_END + _WAIT) + 1
+        if at or text.startswith(_WAIT):
             stop = text.find("\x02", at)
             stop = len(text) if stop < 0 else stop
             wait = text[at + len(_WAIT) : stop].lower() == "true"

@@ -87,7 +87,8 @@ class PutStatusTests(TestCase):
 
     @inlineCallbacks
     def test_B68_only_WAIT_absent_or_true_waits(self):  # type: ignore[no-untyped-def]
-        for text in ("WAIT\x01false", "TAGS\x01a\x02WAIT\x01FALSE\x02", "WAIT\x01yes"):
+        others = "MAX_WAIT\x015\x02WAIT\x01false"
+        for text in ("WAIT\x01false", "TAGS\x01a\x02WAIT\x01FALSE\x02", "WAIT\x01yes", others):
             self.assertEqual((yield self.send(i=text)).code, 0)
         for value in (b"false", b"no"):
             answer = yield self.send(

@@ -8,6 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker.consumer import rebalancelocks
 from hatwisted.broker.consumer.rebalancelocks import LOCK_LIFE, QueueLocks
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.fastjson import MAX_SLOW_REQUEST
 from hatwisted.wire.messagequeue import MessageQueue
 from tests.unit.broker.rig import BrokerRig
 
@@ -101,3 +103,11 @@ class TestRequests(TestCase):
             for code in (41, 42):
                 answer = yield self.rig.ask(code, body)
                 self.assertEqual((answer.code, bool(answer.remark)), (1, True), body)
+
+    @inlineCallbacks
+    def test_B175_a_body_that_takes_long_to_read_is_not_read(self):
+        slow = b'{"consumerGroup":"g","clientId":"c","mqSet":[],{}:[' + b"0," * MAX_SLOW_REQUEST + b"0]}"
+        for code in (41, 42, RequestCode.HEART_BEAT, RequestCode.CHECK_CLIENT_CONFIG):
+            answer = yield self.rig.ask(code, slow)
+            self.assertEqual(answer.code, 1)
+            self.assertIn("too many", answer.remark)

@@ -9,6 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec import logwalk
 from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
+from hatwisted.logcodec.recordsearch import written_end
+from hatwisted.logcodec.window import LogBytes
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.record import encode_blank, encode_record, make_record
@@ -90,6 +92,23 @@ class WalkTests(SynchronousTestCase):
             [damage.offset for damage in walk.damages], [records[n].physical_offset for n in (3, 17, 40)]
         )
         self.assertEqual(len(offsets), len(records) - 3)
+
+    def test_how_far_anything_is_written_is_not_looked_for_at_every_damage(self) -> None:
+        records, end = self.written()
+        bad = records[5:50:5]
+        for record in bad:
+            overwrite(self.store, record.physical_offset + 90, b"\xff", 4096)
+        asked: list[int] = []
+
+        def counted(log: LogBytes, offset: int, known: int) -> int:
+            asked.append(offset)
+            return written_end(log, offset, known)
+
+        walk, offsets = self.walk(options=WalkOptions(written_end=counted))
+        self.assertEqual(len(offsets), len(records) - len(bad))
+        self.assertEqual([damage.offset for damage in walk.damages], [one.physical_offset for one in bad])
+        self.assertEqual(asked, [bad[0].physical_offset, end])
+        self.assertEqual(walk.end, logwalk.LogEnd(end, 0, "nothing is written here", False, None))
 
     def test_bogus_size_does_not_swallow_what_follows(self) -> None:
         records, _ = self.written()

@@ -50,3 +50,12 @@ class PlaceTests(SynchronousTestCase):
             raw = bytearray(record())
             raw[at] ^= 0x30
             self.assertFalse(QueueRecords("orders", 3).has(bytes(raw), 0, len(raw), 41, AT), at)
+
+    def test_a_record_too_short_for_the_hosts_that_it_claims(self) -> None:
+        put = Put("t", 3, [(0, b"", b"")], V4, 0)
+        encoder, parts = RecordEncoder(V4), []
+        encoder.encode(put, encoder.topic_field("t"), parts, AT, 1_700_000_000_000, 41)
+        raw = bytearray(b"".join(parts))
+        self.assertTrue(QueueRecords("t", 3).has(bytes(raw), 0, len(raw), 41, AT))
+        raw[layout.SYS_FLAG_AT + 3] ^= layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
+        self.assertFalse(QueueRecords("t", 3).has(bytes(raw), 0, len(raw), 41, AT))

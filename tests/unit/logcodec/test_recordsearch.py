@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec import rivalrecords
 from hatwisted.logcodec.recordsearch import RecordSearch, records_after
+from hatwisted.logcodec.rivalrecords import WHOLE, RivalRecords
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_record, make_record
 from tests.support.examples import examples
@@ -40,6 +42,19 @@ def log_with_carrier(front: int, count: int, rest: bytes) -> tuple[bytes, int]:
     for _ in range(front):
         data += record(len(data), b"honest" * 5)
     return data + record(len(data), forged(len(data), count) + rest), len(data)
+
+
+def crossed(at: int, count: int) -> bytes:
+    """A body for a record at `at`: heads within one another, and one inside them all that reaches further."""
+    first = at + layout.BODY_AT
+    behind = len(record(0, b"")) - layout.BODY_AT
+    own = first + count * layout.BODY_AT
+    crossing = record(own, bytes(count * behind))
+    body = crossing[: layout.BODY_AT]
+    for number in reversed(range(count)):
+        body = record(first + number * layout.BODY_AT, body)
+    body += crossing[-behind:]
+    return body + record(first + len(body), b"on")
 
 
 class ProofTests(SynchronousTestCase):
@@ -94,3 +109,32 @@ class ProofTests(SynchronousTestCase):
         search = RecordSearch(log_of(whole), 0, len(whole), look_back=100)
         for offset in range(at + 1, end + 1, 7):
             self.assertEqual(search.at_or_after(offset), end)
+
+    def test_heads_within_one_another_are_read_once_each(self) -> None:
+        reads = []
+        for count in (20, 80):
+            at = len(record(0, b"honest"))
+            whole = record(0, b"honest") + record(at, crossed(at, count))
+            log = log_of(whole)
+            found = RecordSearch(log, at, len(whole)).next_record(at + 1, len(whole))
+            self.assertEqual(found, at + layout.BODY_AT * (count + 1))
+            reads.append(log.reads)
+        self.assertLess(reads[1], 5 * reads[0])
+
+
+class RivalTests(SynchronousTestCase):
+    @examples(100)
+    @given(st.dictionaries(st.integers(0, 40), st.integers(0, 12), max_size=25), st.integers(1, 4))
+    def test_a_place_counts_unless_one_inside_it_reaches_further(
+        self, sizes: dict[int, int], many: int
+    ) -> None:
+        starts = sorted(sizes)
+        reaches = {at: WHOLE if sizes[at] == 12 else at + sizes[at] if sizes[at] else 0 for at in starts}
+        expected = [
+            at
+            for at in starts
+            if reaches[at]
+            and not any(reaches[other] > reaches[at] for other in starts if at < other < reaches[at])
+        ]
+        self.patch(rivalrecords, "MANY", many)
+        self.assertEqual(list(RivalRecords(iter(starts), reaches.__getitem__)), expected)

@@ -4,7 +4,7 @@ from twisted.internet import defer, task
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from hatwisted.clientcore.calls import MAX_CALLS, Channel, ChannelTable
+from hatwisted.clientcore.calls import MAX_CALLS, SILENT_CALLS, Channel, ChannelTable
 from hatwisted.clientcore.errors import CallTimedOut, ConnectFailed, ConnectionGone, Refused, TooManyCalls
 from hatwisted.clientcore.tasks import Waiter
 from hatwisted.remoting.client import RemotingClient, channel_table
@@ -99,6 +99,13 @@ class TestCalls(ClientCase):
             answer.callback(response(request, body=request.body))
         self.assertEqual((yield second).body, b"2")
         self.assertEqual((yield first).body, b"1")
+
+    @defer.inlineCallbacks
+    def test_the_answer_to_a_large_batch(self):
+        ids = ",".join(["0" * 56] * 7900)
+        address = self.serve(lambda _, request: response(request, ext={"msgId": ids}))
+        answer = yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        self.assertEqual(answer.ext["msgId"], ids)
 
     @defer.inlineCallbacks
     def test_ask_fails_on_any_other_code(self):
@@ -223,6 +230,18 @@ class TestFailures(ClientCase):
         clock.pump([0.001] * 200)
         self.failureResultOf(waiting, CallTimedOut)
         chatter.stop()
+
+    @defer.inlineCallbacks
+    def test_a_request_that_cannot_be_encoded_is_no_silence_of_the_server(self):
+        address = self.serve(self.echo)
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        for _ in range(SILENT_CALLS):
+            bad = RemotingCommand(ROUTE, ext={"topic": "\ud800"})
+            self.assertRaises(ValueError, self.client.call, address, bad, 5)
+        self.clock.pump([5, 0, 5])
+        yield self.client.call(address, RemotingCommand(ROUTE), 5)
+        first, second = (connection for connection, _ in self.seen)
+        self.assertIs(first, second)
 
     @defer.inlineCallbacks
     def test_silent_peer_is_dropped_after_two_timeouts_and_dialled_again(self):

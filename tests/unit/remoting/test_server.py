@@ -169,6 +169,20 @@ class RemotingServerTests(TestCase):
         self.assertEqual((self.factory.partial.total, self.factory.rejected_total), (0, 1))
 
     @inlineCallbacks
+    def test_B177_requests_that_wait_for_their_turn_count_as_well(self):  # type: ignore[no-untyped-def]
+        self.patch(partialframes, "MAX_PARTIAL_BYTES", 100_000)
+        self.client.transport.write(request(SLOW) + request(ECHO, 2, body=bytes(30_000)))
+        yield self.client.answers(1)
+        greedy = yield self.connect()
+        greedy.transport.write(request(ECHO, 3, body=bytes(80_000)))
+        yield greedy.gone
+        self.assertEqual(self.factory.rejected_total, 1)
+        self.assertLess(self.factory.partial.total, 40_000)
+        self.clock.advance(0)
+        self.assertEqual([len(answer.body) for answer in (yield self.client.answers(2))], [0, 30_000])
+        self.assertEqual(self.factory.partial.total, 0)
+
+    @inlineCallbacks
     def test_B175_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]
         other = yield self.connect()
         frames = [request(SLOW, number) for number in range(6)]

@@ -5,7 +5,7 @@ import json
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sqlfilter.errors import Sql92Error
-from hatwisted.sqlfilter.expression import CACHED, Sql92Filter, sql92_filter
+from hatwisted.sqlfilter.expression import CACHED, CACHED_LONG, LONG, Sql92Filter, sql92_filter
 from hatwisted.sqlfilter.javanumbers import NotComparable, java_double, java_integer, java_long
 from hatwisted.sqlfilter.lexer import END, Lexer
 from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH
@@ -139,3 +139,9 @@ class TestRefusals(SynchronousTestCase):
         for number in range(CACHED):
             sql92_filter(f"b = {number}")
         self.assertIsNot(sql92_filter("a = 1"), first)
+
+    def test_few_long_expressions_are_kept(self) -> None:
+        texts = [f"a = {number}" + " OR b = 1" * (LONG // 8) for number in range(CACHED_LONG + 1)]
+        kept = list(map(sql92_filter, texts))
+        self.assertIs(sql92_filter(texts[-1]), kept[-1])
+        self.assertIsNot(sql92_filter(texts[0]), kept[0])

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.wire.fastjson import MAX_DEPTH, MAX_SLOW, FastjsonError, dumps_compact, dumps_pretty, loads
+from hatwisted.wire.fastjson import (
+    MAX_DEPTH,
+    MAX_SLOW,
+    MAX_SLOW_REQUEST,
+    FastjsonError,
+    dumps_compact,
+    dumps_pretty,
+    loads,
+    loads_request,
+)
 from tests.support import golden
 from tests.support.examples import examples
 from tests.support.growth import grows_linearly
@@ -150,6 +159,8 @@ class Refusals(SynchronousTestCase):
     def test_the_small_parser_reads_so_much_and_no_more(self) -> None:
         self.assertEqual(loads("{{}:1" + " " * (MAX_SLOW - 6) + "}"), {"{}": 1})
         self.assertRaises(FastjsonError, loads, "{{}:1" + " " * (MAX_SLOW - 5) + "}")
+        self.assertEqual(loads_request(b"{{}:1" + b" " * (MAX_SLOW_REQUEST - 6) + b"}"), {"{}": 1})
+        self.assertRaises(FastjsonError, loads_request, b"{{}:1" + b" " * (MAX_SLOW_REQUEST - 5) + b"}")
 
     @examples(100)
     @given(

@@ -134,6 +134,18 @@ class RegisterBodies(SynchronousTestCase):
         ):
             self.assertRaises(BadRegistration, decode_register_body, data, version=407)
 
+    def test_numbers_that_clients_could_not_read_are_refused(self) -> None:
+        plain = encode_register_body(BODY)
+        for field, number in (
+            (b'"perm":', 1 << 31),
+            (b'"topicSysFlag":', -(1 << 40)),
+            (b'"counter":', 1 << 63),
+        ):
+            before, found, after = plain.partition(field)
+            bad = before + found + str(number).encode() + after[after.index(b",") :]
+            self.assertTrue(found)
+            self.assertRaises(BadRegistration, decode_register_body, bad, version=V5_3_3)
+
     def test_compressed_body_that_is_no_zlib_stream(self) -> None:
         error = self.assertRaises(
             BadRegistration, decode_register_body, b"junk", compressed=True, version=407

@@ -1,0 +1,26 @@
+"""What a connection needs of the port that it came through; `serverfactory` has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.requestturns import RequestTurns
+
+if TYPE_CHECKING:
+    from hatwisted.remoting.server import ProcessorTable, RemotingConnection
+
+
+class ConnectionsOfPort(Protocol):
+    """The factory. rejected_total: connections closed for what they sent, or for lack of room."""
+
+    table: ProcessorTable
+    partial: PartialFrames
+    turns: RequestTurns
+    rejected_total: int
+
+    def admit(self, connection: RemotingConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+
+    def forget(self, connection: RemotingConnection) -> None:
+        """The connection is gone."""
