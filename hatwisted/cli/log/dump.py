@@ -160,7 +160,7 @@ def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list
         if end is None and walk.at > start:
             end = walk.at
         found = [*latest, *found]
-        if len(found) == count:
+        if len(found) == count and end is not None:  # a file that was made ahead holds nothing yet
             break
     return found, log.min_offset if end is None else end
 
