@@ -112,11 +112,15 @@ class Admin(Lookups):
         return await self._on_masters(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, cluster=cluster)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> list[str]:
-        """Remove a topic from all masters and name servers. NoRoute if there's none."""
+        """Remove a topic from all masters and name servers; fires with the masters. NoRoute if there's none.
+
+        cluster: its masters only, and its part of the routes (name servers of RocketMQ 4 forget all of it)
+        """
         await self.route(topic)
         asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
+        fields = {"topic": topic} if cluster is None else {"topic": topic, "clusterName": cluster}
         for server in self._session.routes.servers:
-            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
         self._session.routes.forget(topic)
         return asked
 

@@ -140,10 +140,14 @@ def delete_command(name: str, namesrv: str, cluster_name: str | None, yes: bool,
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
         if not yes:
-            queues = await admin.topic_offsets(name)
+            groups = (await admin.route(name)).broker_datas
+            meant = {each.broker_name for each in groups if cluster_name in (None, each.cluster)}
+            offsets = await admin.topic_offsets(name)
+            queues = {queue: bounds for queue, bounds in offsets.items() if queue.broker_name in meant}
             there = counted(sum(end - begin for begin, end in queues.values()), "message")
             ask = (
-                f"Topic {name} has {there} in {counted(len(queues), 'queue')}, all of them lost then. Delete?"
+                f"Topic {name} has {there} in {counted(len(queues), 'queue')}"
+                f"{f' of cluster {cluster_name}' if cluster_name else ''}, all of them lost then. Delete?"
             )
             click.confirm(ask, abort=True, err=True)
         masters = await admin.delete_topic(name, cluster=cluster_name)

@@ -20,6 +20,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.cli.cluster import grouplag
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
+from hatwisted.cli.output import counted
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
@@ -629,6 +630,25 @@ class TestCommands(CommandsCase):
             self.rig.names.routes.register(member, {}, DataVersion(), number)
         listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
+
+    @asynchronous
+    async def test_a_topic_of_one_cluster_is_removed_and_the_others_keep_theirs(self):
+        await self.rig.add_broker("other", "broker-b", brokerClusterName="Second")
+        await self.run_command("topic", "create", "Both", "-q", "2")
+        await self.run_command("produce", "Both", given=b"x\n" * 40)
+        held = {
+            name: sum(self.rig.brokers[name].parts.store.queue_end("Both", number) for number in range(2))
+            for name in self.rig.brokers
+        }
+        asked = []
+        self.patch(click, "confirm", lambda text, **_: asked.append(text))
+        gone = await self.run_command("topic", "delete", "Both", "-c", "Second", "--json")
+        self.assertEqual(gone.lines, [[self.rig.brokers["other"].address]])
+        self.assertIn(f"Topic Both has {counted(held['other'], 'message')} in 2 queues of cluster Second,", asked[0])
+        (left,) = (await self.run_command("topic", "show", "Both", "--json")).lines
+        self.assertEqual([each["broker"] for each in left], ["broker-a"] * 2)
+        got = await self.run_command("consume", "Both", "--from", "first", "-e")
+        self.assertEqual(len(got.out.split()), held["broker-a"])
 
     def master_end(self):
         return self.rig.brokers["broker-a"].parts.store.log.max_offset

@@ -132,6 +132,9 @@ class TopicTests(AdminCase):
         self.assertEqual(self.link.session.routes.known_topics, [])
         self.start()
         self.assertEqual(self.done(self.admin.delete_topic("T", cluster="Two")), [B])
+        # What other clusters have of it stays in their routes.
+        fields = {"topic": "T", "clusterName": "Two"}
+        self.assertEqual(self.asked(216), [(each, fields, CALL_TIMEOUT) for each in servers])
         self.driver.unknown.add("T")
         told = self.fails(NoRoute, self.admin.delete_topic("T"))
         self.assertEqual(told, "topic T: the name servers don't know it")
