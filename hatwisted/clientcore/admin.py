@@ -272,16 +272,19 @@ class Admin(Lookups):
             address = broker.broker_addrs.get(MASTER_ID)
             if address is None:
                 raise NoRoute(topic, f"{broker.broker_name} has no master now: its offsets can't be reset")
-            answer = await self._session.call(
-                address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
-            )
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            answer = await self._session.call(address, code, fields, timeout=ADMIN_TIMEOUT)
+            if answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
+                # Nobody's there, or never was: the offsets are all there is to move.
+                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
+                if answer.code == ResponseCode.CONSUMER_NOT_ONLINE or not await self.members(group):
+                    continue
+                # Or members are, who haven't read each queue: now that each has an offset they can be told.
+                answer = await self._session.call(address, code, fields, timeout=ADMIN_TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 moved = decoded(address, answer, ResetOffsets).offset_table or {}
                 found |= by_queue(address, moved)
-            elif answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
-                # Nobody's there, or never was: the offsets are all there is to move.
-                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
-            else:
+            elif answer.code != ResponseCode.CONSUMER_NOT_ONLINE:
                 raise Refused.of(address, answer)
         return found
 

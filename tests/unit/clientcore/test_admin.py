@@ -308,6 +308,7 @@ class ResetTests(AdminCase):
             (77, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"timestamp": "77"}),
         ):
             replies: dict[int, Reply] = {
+                203: refusal(ResponseCode.CONSUMER_NOT_ONLINE),
                 222: lambda address, request: refusal(codes[address]),
                 code: lambda address, request: success(offset=request.ext["queueId"] + "0"),
             }
@@ -321,6 +322,24 @@ class ResetTests(AdminCase):
                 self.assertEqual((address, ext["queueId"]), (each, number))
                 self.assertEqual((ext["consumerGroup"], ext["topic"]), ("g", "T"))
                 self.assertEqual(ext["commitOffset"], str(10 * int(number)))
+
+    def test_members_that_have_no_progress_in_some_queue_are_told_once_they_have(self) -> None:
+        moved, asked = {queue("a", 0): 1, queue("a", 1): 1}, []
+
+        def reset(address: str, request: RemotingCommand) -> RemotingCommand:
+            asked.append(len(self.asked(15)))
+            told = json({"offsetTable": queue_table(moved)})
+            return told if self.asked(15) and willing else refusal(ResponseCode.SYSTEM_ERROR)
+
+        members = json({"connectionSet": [{"clientId": "c@1", "clientAddr": "10.0.0.9:4711"}]})
+        replies: dict[int, Reply] = {203: members, 222: reset, 29: success(offset="1")}
+        for willing in (True, False):
+            self.start(replies, {"a": {0: A}})
+            if willing:
+                self.assertEqual(self.done(self.admin.reset("g", "T", 5)), moved)
+            else:  # a member of a version that can't be told
+                self.fails(Refused, self.admin.reset("g", "T", 5))
+        self.assertEqual(asked, [0, 2, 0, 2])
 
     def test_any_other_refusal_and_a_group_without_master_end_it(self) -> None:
         self.start({222: refusal()}, self.MASTERS)
