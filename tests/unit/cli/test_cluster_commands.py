@@ -335,6 +335,7 @@ class TestCommands(CommandsCase):
             (("-o", "s@1h", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
             (("--from", "first", "-p", "1", "--tags", "none"), b""),
             (("--from", "first", "-o", "e@2h"), b""),
+            (("--from", "first", "-o", "e@2100-01-01", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
         ):
             got = await self.run_command("consume", "Kcat", *words, "-e")
             self.assertEqual(sorted(got.out.split()), expected.split(), words)
