@@ -26,6 +26,7 @@ from hatwisted.cli.cluster.listing import Listing, Slave, ask_until_listed
 from hatwisted.cli.cluster.newslave import (
     change_port,
     check_connects,
+    check_new,
     is_served,
     place_of,
     port_lock,
@@ -112,6 +113,7 @@ def attach(
                 place = place_of(target, master.address, port, address)
                 settings = slave_settings(master, place, account) | encryption
                 _check(master, place, settings)
+                check_new(settings["storePathRootDir"])
                 check_connects(master.ha_address)
                 write_files(target, {CONF: conf_text(master, settings)})
             _say(as_json, _found(master, settings))

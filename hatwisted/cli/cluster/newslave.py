@@ -22,7 +22,7 @@ from typing import Final
 from hatwisted.cli.cluster.slaveplan import Place, daemon_command
 from hatwisted.cli.errors import CannotRun
 from hatwisted.clientcore.address import parse_address
-from hatwisted.wire.storenames import LOCK_FILE
+from hatwisted.wire.storenames import LOCK_FILE, LOG_FOLDER
 
 FIRST_PORT: Final = 10911
 LAST_PORT: Final = 11911
@@ -128,6 +128,21 @@ def check_connects(address: str) -> None:
             f"the master's HA port {address} can't be reached from here: {error.strerror or error}; "
             "open it in the firewall, or set brokerIP2 at the master to an address that this host reaches"
         ) from None
+
+
+def check_new(store: str) -> None:
+    """CannotRun if the store has a log: of which broker nothing says, and the copy would go on where it ends."""
+    try:
+        there = any(Path(store, LOG_FOLDER).iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotRun(f"{error.filename or store}: can't be read: {error.strerror}") from None
+    if there:
+        raise CannotRun(
+            f"{store}: has a log already, and no configuration beside it says that it's this slave's: choose "
+            "another folder with --dir"
+        )
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
