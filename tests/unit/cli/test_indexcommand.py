@@ -86,6 +86,18 @@ class RebuildTests(SynchronousTestCase):
         after.pop("lock")
         self.assertEqual(after, before)
 
+    def test_index_files_that_dont_tell_their_shape_are_said_so_and_replaced_by_one_that_is_given(
+        self,
+    ) -> None:
+        for path in (self.store / INDEX).iterdir():
+            path.write_bytes(path.read_bytes()[:-7])
+        before = contents(self.store / INDEX)
+        told = self.rebuild(code=2)
+        self.assertIn("its files don't tell how many slots and items they have", told)
+        self.assertEqual(contents(self.store / INDEX), before)
+        self.rebuild("--index-slots", 1000, "--index-items", 4000)
+        self.assertGolden()
+
     def test_leavings_of_an_interrupted_run_are_removed(self) -> None:
         shutil.copytree(self.store / QUEUES / "TopicB", self.store / "new.reindex" / QUEUES / "TopicZ")
         self.rebuild()
