@@ -231,7 +231,7 @@ def decode_records(body: bytes) -> list[Record]:
     found, position = [], 0
     while position < len(body):
         try:
-            record = decode_record(body, position)
+            record = decode_record(body, position, whole=True)
         except ValueError as error:
             raise BadAnswer(f"a pull's answer has no record at {position} of {len(body)}: {error}") from None
         if not isinstance(record, Record):

@@ -51,7 +51,7 @@ class RecordFilter:
         if self.key is not None and self.key.encode() not in bytes(scan.buf):
             return
         for position in scan.positions[self._rows(scan)].tolist():
-            record = decode_record(scan.buf, position, check_crc=False)
+            record = decode_record(scan.buf, position, check_crc=False, whole=True)
             if isinstance(record, Record) and (self.key is None or self._has_key(record)):
                 yield record
 

@@ -21,6 +21,7 @@ from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.clistores import golden_copy, open_log, overwrite, run, write_log
 from tests.support.golden import GOLDEN
+from tests.support.logbuilder import LogBuilder
 
 MASTER = GOLDEN / "master"
 TOKYO = timezone(timedelta(hours=9))
@@ -49,6 +50,16 @@ class DumpTests(SynchronousTestCase):
 
     def test_all_records_in_order(self) -> None:
         self.assertEqual((len(offsets()), offsets()), (246, sorted(offsets())))
+
+    def test_properties_that_end_in_a_zero_byte(self) -> None:
+        """As a Java program's may: nothing is torn where other records follow."""
+        log = LogBuilder(file_size=4096)
+        log.add("T", 0, b"body", raw=b"own\x01ends so\0")
+        log.add("T", 0, b"body")
+        log.save(store := Path(self.mktemp()))
+        first, _ = shown(store=store)
+        self.assertEqual(first["properties"], {"own": "ends so\0"})
+        self.assertEqual(len(run("tail", store, "-n", 2).stdout.splitlines()), 2)
 
     def test_text_is_one_line_a_record(self) -> None:
         lines = run("dump", MASTER, "--limit", 3).stdout.splitlines()
