@@ -633,6 +633,31 @@ class TestCommands(CommandsCase):
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
 
     @asynchronous
+    async def test_what_isnt_named_stays_as_it_is_when_topics_and_groups_are_changed(self):
+        async def topic():
+            (route,) = (await self.run_command("topic", "route", "Made", "--json")).lines[0]
+            return [route[name] for name in ("read", "write")]
+
+        await self.run_command("topic", "create", "Made", "-q", "16")
+        await self.run_command("topic", "create", "Made", "--perm", "4")
+        self.assertEqual(await topic(), [16, 16])
+        await self.run_command("topic", "create", "Made", "-q", "17")
+        self.assertEqual(await topic(), [17, 17])
+
+        async def group():
+            found = (await self.run_command("group", "list", "--json")).lines[0]
+            (crew,) = [each for each in found if each["groupName"] == "crew"]
+            return [crew[name] for name in ("retryMaxTimes", "retryQueueNums", "consumeEnable")]
+
+        await self.rig.new_cluster().admin().create_group("crew", retryQueueNums=4, consumeEnable=False)
+        await self.run_command("group", "create", "crew", "--retries", "3")
+        self.assertEqual(await group(), [3, 4, False])
+        await self.run_command("group", "create", "crew", "--enabled")
+        self.assertEqual(await group(), [3, 4, True])
+        await self.run_command("group", "create", "crew", "--disabled")
+        self.assertEqual(await group(), [3, 4, False])
+
+    @asynchronous
     async def test_a_topic_of_one_cluster_is_removed_and_the_others_keep_theirs(self):
         await self.rig.add_broker("other", "broker-b", brokerClusterName="Second")
         await self.run_command("topic", "create", "Both", "-q", "2")
@@ -645,7 +670,9 @@ class TestCommands(CommandsCase):
         self.patch(click, "confirm", lambda text, **_: asked.append(text))
         gone = await self.run_command("topic", "delete", "Both", "-c", "Second", "--json")
         self.assertEqual(gone.lines, [[self.rig.brokers["other"].address]])
-        self.assertIn(f"Topic Both has {counted(held['other'], 'message')} in 2 queues of cluster Second,", asked[0])
+        self.assertIn(
+            f"Topic Both has {counted(held['other'], 'message')} in 2 queues of cluster Second,", asked[0]
+        )
         (left,) = (await self.run_command("topic", "show", "Both", "--json")).lines
         self.assertEqual([each["broker"] for each in left], ["broker-a"] * 2)
         got = await self.run_command("consume", "Both", "--from", "first", "-e")
