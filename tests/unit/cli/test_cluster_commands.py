@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from types import MappingProxyType
 
 import click
@@ -24,6 +25,7 @@ from hatwisted.cli.output import counted
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
+from hatwisted.client.driver import deferred
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
@@ -356,6 +358,23 @@ class TestCommands(CommandsCase):
         self.assertEqual(len(got.out.split()), 10)
         again = await self.run_command("consume", "Kcat", "-g", "g", "-e")
         self.assertEqual(again.out, b"")
+
+    @asynchronous
+    async def test_a_body_that_cant_be_read_is_reported_and_not_taken_for_consumed(self):
+        await self.run_command("topic", "create", "Packed", "-q", "1")
+        producer = self.rig.new_cluster().producer("p")
+        await producer.send(Message(topic="Packed", body=b"one"))
+        packed = producer._core.outgoing(Message(topic="Packed", body=b"no zlib"))
+        await deferred(producer._core.deliver(replace(packed, sys_flag=0x301)))
+        await producer.send(Message(topic="Packed", body=b"three"))
+        for words, said in (((), "is skipped"), (("-g", "g"), "is sent back")):
+            got = await self.run_command("consume", "Packed", "--from", "first", "-e", *words, code=1)
+            self.assertEqual(got.out, b"one\nthree\n")
+            self.assertIn("offset 1: the body is not zlib", got.err)
+            self.assertIn(said, got.err)
+            self.assertEqual(got.err.count("\n"), 1)
+        store = self.rig.brokers["broker-a"].parts.store
+        self.assertEqual(store.queue_end("SCHEDULE_TOPIC_XXXX", 2), 1, "on its way to the retries")
 
     @asynchronous
     async def test_lines_as_kcat_prints_them(self):
