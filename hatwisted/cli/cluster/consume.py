@@ -11,7 +11,8 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
+from zope.interface import implementer
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
@@ -179,12 +180,27 @@ def _consume_from(text: str) -> tuple[ConsumeFrom, int]:
     return ConsumeFrom.TIMESTAMP, milliseconds(text)
 
 
+@implementer(ILogObserver)
+class _Reported:
+    """What the client reports of messages that aren't printed, for who has asked for them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, event: LogEvent) -> None:
+        """See ILogObserver."""
+        if event.get("log_namespace") == NAMESPACE and event["log_level"] >= LogLevel.error:
+            self.count += 1
+            _warn(" ".join(formatEvent(event).split()))
+
+
 class _Printing:
     """One run."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self._printed = self._errors = 0
+        self._printed = 0
+        self._reported = _Reported()
         self._since = 0.0
         self._range: Range | None = None
         self._progress = Progress(
@@ -216,7 +232,7 @@ class _Printing:
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
         interrupt.on_request(consumer.stop)
-        globalLogPublisher.addObserver(self._observe)
+        globalLogPublisher.addObserver(self._reported)
         watch = PeriodicCall(
             cluster.clock, "the check for an idle topic or its end", lambda: self._look(cluster, consumer)
         )
@@ -240,7 +256,7 @@ class _Printing:
             await consumer.stop()
         finally:
             watch.stop()
-            globalLogPublisher.removeObserver(self._observe)
+            globalLogPublisher.removeObserver(self._reported)
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:
@@ -248,7 +264,7 @@ class _Printing:
             text = f"offsets of {count} queues couldn't be committed: some messages will be delivered again"
             click.echo(text, err=True)
             return EXIT_PROBLEMS
-        if self._errors:
+        if self._reported.count:
             return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"] and not self._ends
         return EXIT_PROBLEMS if short and not interrupt.requested else EXIT_OK
@@ -288,12 +304,6 @@ class _Printing:
         if not self._ends or self._range is None or self._options["group"] is not None:
             return False
         return message.queue_offset >= self._range.end.get(message.queue, 0)
-
-    def _observe(self, event: LogEvent) -> None:
-        """What the client reports of messages that aren't printed."""
-        if event.get("log_namespace") == NAMESPACE and event["log_level"] >= LogLevel.error:
-            self._errors += 1
-            _warn(" ".join(formatEvent(event).split()))
 
     def _print(self, message: ReceivedMessage) -> None:
         out = sys.stdout.buffer
