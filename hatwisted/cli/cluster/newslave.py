@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from typing import Final
 from hatwisted.cli.cluster.slaveplan import Place, daemon_command
 from hatwisted.cli.errors import CannotRun
 from hatwisted.clientcore.address import parse_address
+from hatwisted.config.javaproperties import with_properties
 from hatwisted.wire.storenames import LOCK_FILE, LOG_FOLDER
 
 FIRST_PORT: Final = 10911
@@ -171,8 +171,7 @@ def _write(path: Path, text: str) -> None:
 def change_port(conf: Path, port: int) -> None:
     """The listenPort of a configuration; all else stays as it is."""
     try:
-        text = re.sub(r"(?m)^listenPort=.*$", f"listenPort={port}", conf.read_text())
-        conf.write_text(text)
+        conf.write_bytes(with_properties(conf.read_bytes(), {"listenPort": str(port)}))
     except OSError as error:
         raise CannotRun(f"{conf}: can't be written: {error.strerror}") from None
 

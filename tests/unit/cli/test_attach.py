@@ -163,6 +163,19 @@ class AttachTests(CommandsCase):
         self.assertEqual(self.services, {})
         self.assertEqual(snapshot(self.folder), before)
 
+    @asynchronous
+    async def test_another_port_for_a_slave_that_was_made_before(self):
+        """Its first one may have been taken when it was started."""
+        await self.attach("--no-start")
+        conf = self.folder / "broker.conf"
+        conf.write_text(conf.read_text().replace("listenPort=", "listenPort = "))
+        self.port = broker_port()
+        self.assertEqual((await self.attach("--json")).lines[0]["listenPort"], self.port)
+        self.assertEqual(list(self.services), [f"127.0.0.1:{self.port}"])
+        running, self.port = self.port, broker_port()
+        told = await self.attach(code=2)
+        self.assertIn(f"the slave runs on port {running}: stop it first", told.err)
+
     async def edited(self, **settings):
         """As an operator who changes the slave's configuration before its start."""
         await self.attach("--no-start")
