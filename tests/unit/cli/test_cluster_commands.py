@@ -311,6 +311,22 @@ class TestCommands(CommandsCase):
         self.assertIn("couldn't be committed", outcome.err)
 
     @asynchronous
+    async def test_an_interrupt_finishes_what_was_sent_and_leaves_the_other_lines(self):
+        outcome = Outcome()
+        words = ("produce", "Cut", "--json", "--no-batch")
+        running = Deferred.fromCoroutine(
+            self.run_command(*words, code=130, given=b"line\n" * 12000, outcome=outcome)
+        )
+        await self.rig.until(lambda: outcome.out)
+        outcome.interrupt.request()
+        await running
+        sent = len(outcome.lines)
+        self.assertLess(sent, 12000)
+        self.assertEqual(outcome.err, f"interrupted: no line after {sent} was sent\n")
+        store = self.rig.brokers["broker-a"].parts.store
+        self.assertEqual(sum(store.queue_end("Cut", number) for number in range(8)), sent)
+
+    @asynchronous
     async def test_tags_and_sql_exclude_each_other(self):
         await self.run_command("consume", "T", "--tags", "a", "--sql", "TAGS = 'b'", code=2)
 
