@@ -12,6 +12,7 @@ from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadMessage, BadSetting, ClientError, NoRoute, Refused
 from hatwisted.clientcore.routes import CALL_TIMEOUT
 from hatwisted.clientcore.tasks import Task, Work
+from hatwisted.config.javaproperties import parse_properties
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table
@@ -286,6 +287,17 @@ class ProgressTests(AdminCase):
         )
         self.driver.unknown.add("%RETRY%g")
         self.assertEqual(self.done(self.admin.progress("g")), [QueueProgress(queue("a", 0), 2, 9, 5)])
+
+
+class BrokerConfigTests(AdminCase):
+    def test_a_value_arrives_as_it_was_given(self) -> None:
+        """A broker reads the request as a properties file."""
+        changes = {"a": "C:\\new\\", "b": "1\nmaxMessageSize=2", "c": "plain"}
+        self.start()
+        self.done(self.admin.set_broker_config(A, changes))
+        (asked,) = self.driver.asked(RequestCode.UPDATE_BROKER_CONFIG)
+        read = parse_properties(asked.request.body, "request")
+        self.assertEqual({each.key: each.value for each in read}, changes)
 
 
 class ResetTests(AdminCase):
