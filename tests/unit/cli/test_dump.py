@@ -268,6 +268,23 @@ class FollowTests(SynchronousTestCase):
         self.assertEqual(self.followed(*steps), [record])
         self.assertEqual(self.warnings, [])
 
+    def test_B94_properties_that_are_half_written_are_waited_for(self) -> None:
+        """Without their end the rest passes for a message: only the body has a checksum."""
+        whole = make_record(
+            "T", b"y", physical_offset=self.written.end, raw_properties=b"a\x01one\x02b\x01two"
+        )
+        data = encode_record(whole)
+        steps = [(self.written.end, data[:-cut]) for cut in (12, 7, 1)]
+        self.assertEqual(self.followed(*steps, (self.written.end, data)), [whole])
+        self.assertEqual(self.warnings, [])
+
+    def test_B94_properties_that_end_in_a_zero_byte_are_shown_in_the_end(self) -> None:
+        whole = make_record("T", b"y", physical_offset=self.written.end, raw_properties=b"a\x01one\0")
+        record, more = self.record(self.written.end + len(encode_record(whole)))
+        steps = [(self.written.end, encode_record(whole)), *[(self.written.end, b"")] * (dump.STALLED + 1)]
+        self.assertEqual(self.followed(*steps), [whole])
+        self.assertEqual(self.followed(steps[0], (record.physical_offset, more)), [whole, record])
+
     def test_next_file_is_gone_on_with(self) -> None:
         room = 4096 - self.written.end
         record, data = self.record(4096)
