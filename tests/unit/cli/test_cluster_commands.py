@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import click
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -691,6 +691,18 @@ class TestCommands(CommandsCase):
         self.assertEqual(await group(), [3, 4, True])
         await self.run_command("group", "create", "crew", "--disabled")
         self.assertEqual(await group(), [3, 4, False])
+
+    @asynchronous
+    async def test_a_member_that_joins_while_it_is_asked_keeps_a_group_from_being_put_elsewhere(self):
+        await self.fill_queues("Asked")
+        await self.run_command("consume", "Asked", "-g", "old", "--from", "first", "-c", "7")
+        joined = {}
+        self.patch(Admin, "members", lambda admin, group: succeed(joined))
+        self.patch(click, "confirm", lambda *_, **__: joined.update({"late@1": "127.0.0.1:4711"}))
+        told = await self.run_command("group", "clone", "old", "new", code=2)
+        self.assertIn("group new has 1 member connected: stop them first", told.err)
+        offsets = self.rig.brokers["broker-a"].parts.tables.offsets
+        self.assertEqual(offsets.queues("new", "Asked"), {})
 
     @asynchronous
     async def test_a_topic_of_one_cluster_is_removed_and_the_others_keep_theirs(self):
