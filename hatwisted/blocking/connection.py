@@ -85,6 +85,21 @@ class Connection:
         """Requests whose answers nobody has taken yet."""
         return len(self._waited_for)
 
+    def has_ended(self) -> bool:
+        """Has the server closed it while no request was under way? Brokers do with one that is silent for two
+        minutes, and nobody reads it meanwhile."""
+        if self._closed or self.in_flight:
+            return self._closed
+        self._socket.settimeout(0)
+        try:
+            data = self._socket.recv(RECEIVE_BYTES)
+            self._taken(data)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        except (OSError, BadAnswer):
+            return True
+        return not data
+
     def give_up(self, number: int) -> None:
         """Discard the answer to request `number` when it comes."""
         self._waited_for.discard(number)
@@ -150,6 +165,10 @@ class Connection:
         if not data:
             left = len(self._waited_for)
             raise self._gone(ConnectionGone, f"closed the connection with {left} requests unanswered")
+        self._taken(data)
+
+    def _taken(self, data: bytes) -> None:
+        """Keep the answers that are waited for. BadAnswer for what isn't RocketMQ's protocol."""
         try:
             commands = self._receiver.receive(data)
         except RemotingProtocolError as error:

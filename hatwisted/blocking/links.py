@@ -56,6 +56,9 @@ class Links:
     def connection(self, address: str) -> Connection:
         """To `address`, open. BrokerGone if it can't be reached."""
         found = self._open.get(address)
+        if found is not None and found.has_ended():
+            self.drop(address)
+            found = None
         if found is None:
             try:
                 found = self._connect(address, self.settings, self._tls, self.clock)

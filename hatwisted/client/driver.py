@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
@@ -18,6 +18,9 @@ from hatwisted.remoting.interfaces import IConnecting
 from hatwisted.remoting.twistedlog import TwistedLog
 
 T = TypeVar("T")
+
+NAMESPACE: Final = "hatwisted.client"
+"""Of what it logs."""
 
 
 class TwistedDriver:
@@ -38,7 +41,7 @@ class TwistedDriver:
         process_name: str | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        self.log = TwistedLog("hatwisted.client")
+        self.log = TwistedLog(NAMESPACE)
         self.randomness = randomness or process.RANDOMNESS
         self.process_name = process_name or process.process_name()
         self.file = process.LocalFile

@@ -112,11 +112,15 @@ class Admin(Lookups):
         return await self._on_masters(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, cluster=cluster)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> list[str]:
-        """Remove a topic from all masters and name servers. NoRoute if there's none."""
+        """Remove a topic from all masters and name servers; fires with the masters. NoRoute if there's none.
+
+        cluster: its masters only, and its part of the routes (name servers of RocketMQ 4 forget all of it)
+        """
         await self.route(topic)
         asked = await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, cluster=cluster)
+        fields = {"topic": topic} if cluster is None else {"topic": topic, "clusterName": cluster}
         for server in self._session.routes.servers:
-            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+            await self._session.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
         self._session.routes.forget(topic)
         return asked
 
@@ -268,16 +272,19 @@ class Admin(Lookups):
             address = broker.broker_addrs.get(MASTER_ID)
             if address is None:
                 raise NoRoute(topic, f"{broker.broker_name} has no master now: its offsets can't be reset")
-            answer = await self._session.call(
-                address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, timeout=ADMIN_TIMEOUT
-            )
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            answer = await self._session.call(address, code, fields, timeout=ADMIN_TIMEOUT)
+            if answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
+                # Nobody's there, or never was: the offsets are all there is to move.
+                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
+                if answer.code == ResponseCode.CONSUMER_NOT_ONLINE or not await self.members(group):
+                    continue
+                # Or members are, who haven't read each queue: now that each has an offset they can be told.
+                answer = await self._session.call(address, code, fields, timeout=ADMIN_TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 moved = decoded(address, answer, ResetOffsets).offset_table or {}
                 found |= by_queue(address, moved)
-            elif answer.code in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR):
-                # Nobody's there, or never was: the offsets are all there is to move.
-                found |= await self._reset_offline(group, topic, route, broker.broker_name, timestamp)
-            else:
+            elif answer.code != ResponseCode.CONSUMER_NOT_ONLINE:
                 raise Refused.of(address, answer)
         return found
 

@@ -19,7 +19,7 @@ from hatwisted.clientcore.delivery import (
     deliver_whole,
 )
 from hatwisted.clientcore.driver import Driver, Log
-from hatwisted.clientcore.errors import ClientError, Unsettled
+from hatwisted.clientcore.errors import ClientError, UnreadableBody, Unsettled
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import QueueReader
@@ -190,6 +190,9 @@ class ConsumeService:
         began = self._driver.seconds()
         topic = batch[0].queue.topic
         try:
+            for message in batch:
+                if message.unreadable is not None:
+                    raise UnreadableBody(message.unreadable)
             outcome = self._listener(batch)
             if hasattr(outcome, "__await__"):
                 outcome = await (outcome if isinstance(outcome, Waiter) else self._driver.adopt(outcome))

@@ -127,7 +127,8 @@ class Lookups:
         - address: of the broker
         - changes: key to value
         """
-        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        lines = (f"{key}={value.translate(_ESCAPES)}\n" for key, value in changes.items())
+        body = "".join(lines).encode()
         code = RequestCode.UPDATE_BROKER_CONFIG
         answer = await self._session.ask(address, code, body=body, timeout=LOOKUP_TIMEOUT)
         return answer.remark or ""
@@ -143,6 +144,8 @@ class Lookups:
             await self._session.ask(server, code, {"brokerName": broker_name}, timeout=LOOKUP_TIMEOUT)
 
 
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r"})
+"""Of a value in a properties file, as which brokers read a change of their configuration."""
 _NOTHING_THERE: Final = frozenset(
     (
         ResponseCode.PULL_NOT_FOUND,

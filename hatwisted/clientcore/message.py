@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hatwisted.clientcore.compression import decompress
-from hatwisted.clientcore.errors import BadAnswer, BadMessage, BadSetting
+from hatwisted.clientcore.errors import BadAnswer, BadMessage, BadSetting, UnreadableBody
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
@@ -174,6 +174,7 @@ class ReceivedMessage:
     - queue, queue_offset: where it was read
     - message_id: its producer's UNIQ_KEY if it has one, offset_id otherwise
     - reconsume_times: failures so far
+    - unreadable: why its body is the stored one, which can't be decompressed; no program is given such a message
     """
 
     topic: str
@@ -191,6 +192,7 @@ class ReceivedMessage:
     flag: int
     sys_flag: int
     size: int
+    unreadable: str | None = None
 
     @property
     def tags(self) -> str:
@@ -205,13 +207,26 @@ class ReceivedMessage:
 
 def received(record: Record, broker_name: str) -> ReceivedMessage:
     """A stored record as a message. UnreadableBody if it can't be decompressed."""
+    found = received_anyway(record, broker_name)
+    if found.unreadable is not None:
+        raise UnreadableBody(found.unreadable)
+    return found
+
+
+def received_anyway(record: Record, broker_name: str) -> ReceivedMessage:
+    """A stored record as a message, which says so if its body can't be decompressed."""
+    body, unreadable = record.body, None
+    try:
+        body = decompress(record.body, record.sys_flag)
+    except UnreadableBody as error:
+        unreadable = str(error)
     properties = record.properties
     offset_id = encode_message_id(record.store_host, record.physical_offset)
     return ReceivedMessage(
         topic=properties.get(layout.PROPERTY_RETRY_TOPIC, record.topic),
         queue=MessageQueue(broker_name=broker_name, queue_id=record.queue_id, topic=record.topic),
         queue_offset=record.queue_offset,
-        body=decompress(record.body, record.sys_flag),
+        body=body,
         properties=properties,
         message_id=properties.get(layout.PROPERTY_UNIQ_KEY, offset_id),
         offset_id=offset_id,
@@ -223,6 +238,7 @@ def received(record: Record, broker_name: str) -> ReceivedMessage:
         flag=record.flag,
         sys_flag=record.sys_flag,
         size=record.total_size,
+        unreadable=unreadable,
     )
 
 
@@ -231,7 +247,7 @@ def decode_records(body: bytes) -> list[Record]:
     found, position = [], 0
     while position < len(body):
         try:
-            record = decode_record(body, position)
+            record = decode_record(body, position, whole=True)
         except ValueError as error:
             raise BadAnswer(f"a pull's answer has no record at {position} of {len(body)}: {error}") from None
         if not isinstance(record, Record):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from hatwisted.clientcore.driver import in_background
-from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls, UnreadableBody
-from hatwisted.clientcore.message import ReceivedMessage, decode_records, received
+from hatwisted.clientcore.errors import CallFailed, ClientError, TooManyCalls
+from hatwisted.clientcore.message import ReceivedMessage, decode_records, received_anyway
 from hatwisted.clientcore.offsets import broker_address
 from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.processqueue import ProcessQueue
@@ -223,13 +223,7 @@ class QueueReader(ProcessQueue):
     def _read(self, answer: RemotingCommand, began: float) -> None:
         records, messages = decode_records(answer.body), []
         for record in records:
-            try:
-                message = received(record, self.queue.broker_name)
-            except UnreadableBody as error:
-                self._session.log.error(
-                    "{queue} offset {at}: {error}", queue=self.queue, at=record.queue_offset, error=error
-                )
-                continue
+            message = received_anyway(record, self.queue.broker_name)
             if self._subscription.wants(message.properties):
                 messages.append(message)
         self.fill(messages)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hatwisted.clientcore.driver import Log
-from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected
+from hatwisted.clientcore.errors import ClientError, NoRoute, Rejected, UnreadableBody
 from hatwisted.clientcore.message import Message, ReceivedMessage
 from hatwisted.clientcore.producer import Producer
 from hatwisted.clientcore.session import Session
@@ -103,7 +103,10 @@ class SendBack:
         await self._session.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
 
     async def send_copy(self, message: ReceivedMessage) -> None:
-        """A copy for a later try; with as many failures as are allowed, the broker makes it a dead letter."""
+        """A copy for a later try; with as many failures as are allowed, the broker makes it a dead letter.
+        UnreadableBody for one that can't be read: nor could its copy."""
+        if message.unreadable is not None:
+            raise UnreadableBody(message.unreadable)
         own = dict(message.properties)
         for name in (layout.PROPERTY_DELAY, layout.PROPERTY_WAIT, layout.PROPERTY_UNIQ_KEY):
             own.pop(name, None)
@@ -131,5 +134,14 @@ def log_failed(log: Log, message: ReceivedMessage, error: Exception, what: str) 
     if isinstance(error, Rejected):
         log.info("message {id} of {queue} {what}", id=message.message_id, queue=message.queue, what=what)
         return
+    fields: dict[str, object] = {
+        "id": message.message_id,
+        "queue": message.queue,
+        "at": message.queue_offset,
+        "what": what,
+    }
+    if isinstance(error, UnreadableBody):  # no program has had it
+        log.error("message {id} of {queue}, offset {at}: {error}; it {what}", error=error, **fields)
+        return
     text = "message {id} of {queue}, offset {at}: the program failed on it; it {what}"
-    log.exception(text, error, id=message.message_id, queue=message.queue, at=message.queue_offset, what=what)
+    log.exception(text, error, **fields)

@@ -29,6 +29,7 @@ def decode_record(
     check_crc: bool = True,
     at: int | None = None,
     max_size: int = layout.MAX_RECORD_SIZE,
+    whole: bool = False,
 ) -> Record | Blank | Literal[Scan.NEED_DATA, Scan.END]:
     """What lies at a position. Raises CorruptRecord; never any other error for any input.
 
@@ -37,6 +38,8 @@ def decode_record(
     - check_crc: compare the body's checksum
     - at: the physical offset it should carry; None: any
     - max_size: bytes; a longer one is damage
+    - whole: it's known not to be torn, as others follow it or a broker has given it out: zeros at its end are a
+      property's
     """
     available = len(data) - position
     if available < layout.BLANK_HEAD_SIZE:
@@ -58,7 +61,10 @@ def decode_record(
         raise CorruptRecord(f"impossible record size {total}", position)
     if available < total:
         return NEED_DATA
-    return _decode_message(data, position, total, version, check_crc, at)
+    found = _decode_message(data, position, total, version, check_crc, at)
+    if not whole and found.raw_properties.endswith(b"\0"):
+        raise CorruptRecord("properties end in zero bytes: the record is torn", position)
+    return found
 
 
 def _decode_message(
@@ -81,8 +87,6 @@ def _decode_message(
     topic_at, properties_at = _parts(data, body_at + body_length, position, total, version, body_length)
     if at is not None and physical_offset != at:
         raise CorruptRecord(f"record says physical offset {physical_offset}, it lies at {at}", position)
-    if properties_at < end and data[end - 1] == 0:
-        raise CorruptRecord("properties end in zero bytes: the record is torn", position)
     body = bytes(data[body_at : body_at + body_length])
     if check_crc and body_length and crc(body) != body_crc:
         raise CorruptRecord(f"body checksum {crc(body):08x}, stored {body_crc:08x}", position)

@@ -91,9 +91,13 @@ class ScriptedServer:
         """Gone: connections are closed, new ones refused."""
         self._server.shutdown()
         self._server.server_close()
+        self.hang_up()
+        self._thread.join()
+
+    def hang_up(self) -> None:
+        """All connections are closed; new ones aren't refused."""
         for each in self._sockets:
             _hang_up(each)
-        self._thread.join()
 
     def answer(self, request: RemotingCommand) -> RemotingCommand:
         raise NotImplementedError

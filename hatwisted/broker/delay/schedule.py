@@ -283,7 +283,7 @@ class LevelDelivery:
         if data is None:
             raise Undeliverable(f"no record begins at log offset {position}")
         try:
-            record = decode_record(data)
+            record = decode_record(data, whole=True)
         except CorruptRecord as error:
             raise Undeliverable(f"the record at log offset {position} is damaged: {error}") from None
         if not isinstance(record, Record):

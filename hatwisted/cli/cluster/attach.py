@@ -26,6 +26,7 @@ from hatwisted.cli.cluster.listing import Listing, Slave, ask_until_listed
 from hatwisted.cli.cluster.newslave import (
     change_port,
     check_connects,
+    check_new,
     is_served,
     place_of,
     port_lock,
@@ -108,10 +109,13 @@ def attach(
         master = await _master(cluster, namesrv, name)
         settings = _made_before(target, name)
         with port_lock() if port is None else nullcontext():
+            if settings is not None and port is not None:
+                settings |= _moved(settings, target / CONF, port)
             if settings is None:
                 place = place_of(target, master.address, port, address)
                 settings = slave_settings(master, place, account) | encryption
                 _check(master, place, settings)
+                check_new(settings["storePathRootDir"])
                 check_connects(master.ha_address)
                 write_files(target, {CONF: conf_text(master, settings)})
             _say(as_json, _found(master, settings))
@@ -191,6 +195,21 @@ def _made_before(folder: Path, name: str) -> dict[str, str] | None:
     ):
         raise CannotRun(f"{path}: lacks {', '.join(sorted(missing))}: choose another folder with --dir")
     return settings
+
+
+def _moved(settings: dict[str, str], conf: Path, port: int) -> dict[str, str]:
+    """The port that was asked for, in its configuration as well.
+
+    - settings: of a slave that was made before
+    - conf: its configuration
+    - port: asked for
+    """
+    now = settings["listenPort"]
+    if now != str(port):
+        if is_served(settings["storePathRootDir"]):
+            raise CannotRun(f"{conf}: the slave runs on port {now}: stop it first to give it port {port}")
+        change_port(conf, port)
+    return {"listenPort": str(port)}
 
 
 async def _master(cluster: Cluster, servers: str, name: str) -> Master:

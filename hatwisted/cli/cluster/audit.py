@@ -25,7 +25,7 @@ from hatwisted.cli.output import json_option
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
-from hatwisted.clientcore.errors import BadAnswer, Refused
+from hatwisted.clientcore.errors import BadAnswer, ClientError, Refused
 from hatwisted.logcodec import logdrift
 from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
 from hatwisted.remoting.deferreds import all_of
@@ -71,11 +71,12 @@ _UNABLE: Final = {
 
 class Difference(msgspec.Struct, rename="camel", kw_only=True):
     """Bytes [begin, end) span the first and the last byte that differ. records: those they belong to; none if
-    they lie in the padding at a file's end."""
+    they lie in the padding at a file's end. problem: why they couldn't be repaired; None: nothing kept it."""
 
     begin: int
     end: int
     records: list[dict[str, Any]]
+    problem: str | None = None
 
     @property
     def repaired(self) -> bool:
@@ -139,7 +140,10 @@ def audit(
         found = await compare(pair, (first, last), rate, interrupt)
         if repair:
             for each in found.differences:
-                await pair.repair(each)
+                try:
+                    await pair.repair(each)
+                except ClientError as error:  # what has been repaired is to be known all the same
+                    each.problem = str(error)
         if as_json:
             click.echo(msgspec.json.encode(found))
         else:
@@ -328,6 +332,8 @@ def audit_lines(found: LogAudit) -> Iterator[str]:
             yield f"  {record['begin']} to {record['end']}: {_name(record)}: {_VERDICTS[record['rotten']]}"
             if record.get("sideFile"):
                 yield f"  repaired; the slave keeps the old bytes in {record['sideFile']}"
+        if each.problem is not None:
+            yield f"  not repaired: {each.problem}"
         if not each.records:
             yield "  no record: padding at a file's end"
     if found.differences:

@@ -11,6 +11,8 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
+from zope.interface import implementer
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
@@ -28,6 +30,7 @@ from hatwisted.cli.messagejson import MessageFields, body_fields, message_line
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
+from hatwisted.client.driver import NAMESPACE
 from hatwisted.clientcore.message import ReceivedMessage
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
@@ -99,7 +102,8 @@ def consume(**options: Any) -> None:
     what was printed. Options are named as kcat's where they do the same; docs/mqadmin.md has the list.
 
     Exit codes: 0 finished (also by Ctrl-C, or at the end by --end); 1 stopped by --idle before --count messages
-    arrived, or not everything could be committed; 2 usage error, no cluster, or a refused expression or account.
+    arrived, or not everything could be committed, or some messages can't be read (they are listed on standard
+    error, and a group is given them again later); 2 usage error, no cluster, or a refused expression or account.
     """
     _check_reading(options)
     options["piece"] = _piece(options)
@@ -176,12 +180,27 @@ def _consume_from(text: str) -> tuple[ConsumeFrom, int]:
     return ConsumeFrom.TIMESTAMP, milliseconds(text)
 
 
+@implementer(ILogObserver)
+class _Reported:
+    """What the client reports of messages that aren't printed, for who has asked for them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, event: LogEvent) -> None:
+        """See ILogObserver."""
+        if event.get("log_namespace") == NAMESPACE and event["log_level"] >= LogLevel.error:
+            self.count += 1
+            _warn(" ".join(formatEvent(event).split()))
+
+
 class _Printing:
     """One run."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self._printed = 0
+        self._reported = _Reported()
         self._since = 0.0
         self._range: Range | None = None
         self._progress = Progress(
@@ -213,6 +232,7 @@ class _Printing:
         if sys.stderr.isatty() and not sys.stdout.isatty():
             self._progress.start()
         interrupt.on_request(consumer.stop)
+        globalLogPublisher.addObserver(self._reported)
         watch = PeriodicCall(
             cluster.clock, "the check for an idle topic or its end", lambda: self._look(cluster, consumer)
         )
@@ -236,12 +256,15 @@ class _Printing:
             await consumer.stop()
         finally:
             watch.stop()
+            globalLogPublisher.removeObserver(self._reported)
             if self._progress.live.is_started:
                 self._progress.stop()
         if consumer.uncommitted:
             count = consumer.uncommitted
             text = f"offsets of {count} queues couldn't be committed: some messages will be delivered again"
             click.echo(text, err=True)
+            return EXIT_PROBLEMS
+        if self._reported.count:
             return EXIT_PROBLEMS
         short = options["count"] is not None and self._printed < options["count"] and not self._ends
         return EXIT_PROBLEMS if short and not interrupt.requested else EXIT_OK

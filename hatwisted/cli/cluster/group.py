@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from hatwisted.cli.cluster.grouplag import lag_command
 from hatwisted.cli.cluster.groupmoves import clone_command, reset_command, skip_command
 from hatwisted.cli.output import counted, json_option, show, yes_option
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.admin import GroupSettings
 from hatwisted.wire.topics import RETRY_PREFIX
 
 
@@ -82,20 +84,27 @@ def show_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.option(
     "--retries",
     type=click.IntRange(0),
-    default=16,
-    show_default=True,
-    help="Retries before a message becomes a dead letter.",
+    help="Retries before a message becomes a dead letter.  [16]",
 )
-@click.option("--disabled", is_flag=True, help="Forbid consuming.")
+@click.option("--disabled/--enabled", default=None, help="Forbid consuming, or allow it.  [enabled]")
 @json_option
-def create_command(name: str, namesrv: str, retries: int, disabled: bool, as_json: bool) -> None:
-    """Create or update a group on all masters.
+def create_command(
+    name: str, namesrv: str, retries: int | None, disabled: bool | None, as_json: bool
+) -> None:
+    """Create or update a group on all masters. What isn't named stays as it is.
 
     Exit codes: 0 done; 2 usage error, no cluster, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
-        masters = await cluster.admin().create_group(name, retryMaxTimes=retries, consumeEnable=not disabled)
+        admin = cluster.admin()
+        known = (await admin.groups()).get(name, {}).items()
+        settings: Any = {key: value for key, value in known if key in GroupSettings.__annotations__}
+        if retries is not None:
+            settings["retryMaxTimes"] = retries
+        if disabled is not None:
+            settings["consumeEnable"] = not disabled
+        masters = await admin.create_group(name, **settings)
         show(as_json, masters, ["created on"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))

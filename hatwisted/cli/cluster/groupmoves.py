@@ -129,6 +129,14 @@ async def _read_topics(admin: Admin, group: str) -> list[str]:
     return chosen
 
 
+async def _check_alone(admin: Admin, group: str) -> None:
+    if members := await admin.members(group):
+        raise CannotRun(
+            f"group {group} has {counted(len(members), 'member')} connected: stop them first, since they "
+            "would commit their own offsets"
+        )
+
+
 @click.command("clone", short_help="Put a group where another one is.")
 @click.argument("source", metavar="FROM", shell_complete=completion.groups)
 @click.argument("target", metavar="TO", shell_complete=completion.groups)
@@ -156,14 +164,11 @@ def clone_command(
         if not read or not read.issuperset(topics):
             missing = ", ".join(sorted(set(topics) - read)) or "any topic"
             raise CannotRun(f"group {source} hasn't read {missing} yet: there is nothing to clone")
-        if members := await admin.members(target):
-            raise CannotRun(
-                f"group {target} has {counted(len(members), 'member')} connected: stop them first, since they "
-                "would commit their own offsets"
-            )
+        await _check_alone(admin, target)
         if not yes:
             _show_plan(plan)
             click.confirm(f"Put group {target} where {source} is?", abort=True, err=True)
+            await _check_alone(admin, target)  # it may have taken somebody a while to answer
         await admin.clone(source, target, sorted(read))
         # As it is now: the source may have gone on since it was asked.
         now = {each.queue: each.consumed for each in await admin.progress(target) if each.queue.topic in read}

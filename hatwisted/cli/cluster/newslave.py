@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -22,7 +21,8 @@ from typing import Final
 from hatwisted.cli.cluster.slaveplan import Place, daemon_command
 from hatwisted.cli.errors import CannotRun
 from hatwisted.clientcore.address import parse_address
-from hatwisted.wire.storenames import LOCK_FILE
+from hatwisted.config.javaproperties import with_properties
+from hatwisted.wire.storenames import LOCK_FILE, LOG_FOLDER
 
 FIRST_PORT: Final = 10911
 LAST_PORT: Final = 11911
@@ -130,6 +130,21 @@ def check_connects(address: str) -> None:
         ) from None
 
 
+def check_new(store: str) -> None:
+    """CannotRun if the store has a log: of which broker nothing says, and the copy would go on where it ends."""
+    try:
+        there = any(Path(store, LOG_FOLDER).iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotRun(f"{error.filename or store}: can't be read: {error.strerror}") from None
+    if there:
+        raise CannotRun(
+            f"{store}: has a log already, and no configuration beside it says that it's this slave's: choose "
+            "another folder with --dir"
+        )
+
+
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Into a folder of its own, readable by its user alone; what is there is kept."""
     try:
@@ -156,8 +171,7 @@ def _write(path: Path, text: str) -> None:
 def change_port(conf: Path, port: int) -> None:
     """The listenPort of a configuration; all else stays as it is."""
     try:
-        text = re.sub(r"(?m)^listenPort=.*$", f"listenPort={port}", conf.read_text())
-        conf.write_text(text)
+        conf.write_bytes(with_properties(conf.read_bytes(), {"listenPort": str(port)}))
     except OSError as error:
         raise CannotRun(f"{conf}: can't be written: {error.strerror}") from None
 

@@ -127,7 +127,7 @@ class _Sending:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self.sent = self.failed = self.weak = 0
+        self.sent = self.failed = self.weak = self._taken = 0
         self._unheard: OSError | None = None
         """Why results can't be written any more: nothing more is sent then."""
         self._progress = Progress(
@@ -155,6 +155,7 @@ class _Sending:
         self._show()
         try:
             await _either(reading, stopped)
+            await producer.settled()
             await producer.stop()
         finally:
             if self._progress.live.is_started:
@@ -171,18 +172,19 @@ class _Sending:
             self._progress.start()
 
     async def _read(self, lines: InputLines, producer: Producer, interrupt: Interrupt) -> None:
-        number = 0
-        while not interrupt.requested and (chunk := await lines.chunk()) is not None:
+        while (chunk := await lines.chunk()) is not None:
             for line in chunk:
-                number += 1
                 await producer.ready()
+                if interrupt.requested:
+                    return
                 if self._unheard is not None:
                     await producer.settled()
                     return
+                self._taken += 1
                 if line is None:
-                    self._fail(f"line {number}: it is longer than {LONGEST_LINE >> 20} MiB")
+                    self._fail(f"line {self._taken}: it is longer than {LONGEST_LINE >> 20} MiB")
                 else:
-                    self._send(producer, line, number)
+                    self._send(producer, line, self._taken)
         await producer.settled()
 
     def _send(self, producer: Producer, line: bytes, number: int) -> None:
@@ -262,6 +264,8 @@ class _Sending:
             click.echo(f"{self.failed} messages failed", err=True)
         if not self._options["as_json"]:
             click.echo(f"{self.sent} stored, {self.failed} failed", err=True)
+        if interrupt.requested:
+            click.echo(f"interrupted: no line after {self._taken} was sent", err=True)
         if self.failed or self.weak:
             return EXIT_PROBLEMS
         return EXIT_INTERRUPTED if interrupt.requested else EXIT_OK

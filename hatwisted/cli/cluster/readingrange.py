@@ -146,8 +146,23 @@ async def range_of(
     begin, end = {}, {}
     for queue, bounds in chosen.items():
         begin[queue] = await _resolved(admin, queue, bounds, offsets.begin or Place(Kind.LAST), warn)
-        end[queue] = await _resolved(admin, queue, bounds, offsets.end or Place(Kind.LAST), warn)
+        end[queue] = await _end(admin, queue, bounds, offsets.end or Place(Kind.LAST), warn)
     return Range(begin, end)
+
+
+async def _end(
+    admin: Admin, queue: MessageQueue, bounds: tuple[int, int], place: Place, warn: Callable[[str], object]
+) -> int:
+    """The offset that isn't read any more. For a time a broker names the last message where all are older, and
+    RocketMQ's the nearest one: an older one is still to be read."""
+    found = await _resolved(admin, queue, bounds, place, warn)
+    if place.kind is Kind.TIME and found < bounds[1]:
+        asked: Any = await admin.messages_at(queue.topic, queue.queue_id, found)
+        found += any(
+            each.queue.broker_name == queue.broker_name and each.store_timestamp < place.number
+            for each in asked
+        )
+    return found
 
 
 async def _resolved(

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.output import counted, json_option, show, yes_option
+from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
+from hatwisted.clientcore.errors import NoRoute
+from hatwisted.clientcore.message import checked_topic
+
+NEW_QUEUES: Final = 8
+"""Of a topic that isn't there yet."""
 
 
 @click.group()
@@ -96,9 +103,7 @@ def route_command(name: str, namesrv: str, as_json: bool) -> None:
     "-q",
     "--queues",
     type=click.IntRange(1, 1024),
-    default=8,
-    show_default=True,
-    help="Queues on each master.",
+    help="Queues on each master.  [8; of a topic that is there: as many as it has]",
 )
 @click.option(
     "--perm",
@@ -110,7 +115,7 @@ def route_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
 @json_option
 def create_command(
-    name: str, namesrv: str, queues: int, perm: str, cluster_name: str | None, as_json: bool
+    name: str, namesrv: str, queues: int | None, perm: str, cluster_name: str | None, as_json: bool
 ) -> None:
     """Create or update a topic on all masters.
 
@@ -119,10 +124,23 @@ def create_command(
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
-        masters = await admin.create_topic(name, queues=queues, perm=int(perm), cluster=cluster_name)
+        number = queues or await _present_queues(admin, checked_topic(name), cluster_name) or NEW_QUEUES
+        masters = await admin.create_topic(name, queues=number, perm=int(perm), cluster=cluster_name)
         show(as_json, masters, ["created on"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))
+
+
+async def _present_queues(admin: Admin, name: str, cluster: str | None) -> int:
+    """The most queues that a group of the cluster (None: of any) has of a topic, 0 if there is none: with fewer
+    nobody would read what the others hold."""
+    try:
+        route = await admin.route(name)
+    except NoRoute:
+        return 0
+    meant = {each.broker_name for each in route.broker_datas if cluster in (None, each.cluster)}
+    found = [each for each in route.queue_datas if each.broker_name in meant]
+    return max((max(each.read_queue_nums, each.write_queue_nums) for each in found), default=0)
 
 
 @topic.command("delete")
@@ -140,10 +158,14 @@ def delete_command(name: str, namesrv: str, cluster_name: str | None, yes: bool,
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
         if not yes:
-            queues = await admin.topic_offsets(name)
+            groups = (await admin.route(name)).broker_datas
+            meant = {each.broker_name for each in groups if cluster_name in (None, each.cluster)}
+            offsets = await admin.topic_offsets(name)
+            queues = {queue: bounds for queue, bounds in offsets.items() if queue.broker_name in meant}
             there = counted(sum(end - begin for begin, end in queues.values()), "message")
             ask = (
-                f"Topic {name} has {there} in {counted(len(queues), 'queue')}, all of them lost then. Delete?"
+                f"Topic {name} has {there} in {counted(len(queues), 'queue')}"
+                f"{f' of cluster {cluster_name}' if cluster_name else ''}, all of them lost then. Delete?"
             )
             click.confirm(ask, abort=True, err=True)
         masters = await admin.delete_topic(name, cluster=cluster_name)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk
+from hatwisted.logcodec.logwalk import WITHOUT_CRC, LogWalk, is_torn
 from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import RecordSearch, records_after
@@ -51,7 +51,7 @@ class RecordFilter:
         if self.key is not None and self.key.encode() not in bytes(scan.buf):
             return
         for position in scan.positions[self._rows(scan)].tolist():
-            record = decode_record(scan.buf, position, check_crc=False)
+            record = decode_record(scan.buf, position, check_crc=False, whole=True)
             if isinstance(record, Record) and (self.key is None or self._has_key(record)):
                 yield record
 
@@ -160,7 +160,7 @@ def last_records(log: FileQueue, wanted: RecordFilter, count: int) -> tuple[list
         if end is None and walk.at > start:
             end = walk.at
         found = [*latest, *found]
-        if len(found) == count:
+        if len(found) == count and end is not None:  # a file that was made ahead holds nothing yet
             break
     return found, log.min_offset if end is None else end
 
@@ -187,11 +187,17 @@ def follow(
         records = window.records(at, log.capacity_end) if at < log.capacity_end else None
         reached = at
         if records is not None:
-            yield from wanted.records(records)
             end, reached = records.end, records.end_offset
-            if end.stop is Stop.BLANK:
+            half = _half_written(records) if idle < STALLED - 1 else None
+            if half is None:
+                yield from wanted.records(records)
+            else:
+                before = half if wanted.to_offset is None else min(half, wanted.to_offset)
+                yield from replace(wanted, to_offset=before).records(records)
+                reached = half
+            if half is None and end.stop is Stop.BLANK:
                 reached = log.capacity_end_of(reached)
-            elif idle == STALLED - 1 and reached == at and end.stop is Stop.CORRUPT:
+            elif half is None and idle == STALLED - 1 and reached == at and end.stop is Stop.CORRUPT:
                 warn(f"no valid record at offset {at}: {end.reason}")
                 following = next(records_after(log, at, log.capacity_end), None)
                 reached = at if following is None else following.physical_offset
@@ -199,6 +205,15 @@ def follow(
         at = reached
         if idle:
             sleep(POLL_INTERVAL)
+
+
+def _half_written(records: Records) -> int | None:
+    """Offset of the last record if its properties end in zeros, and nothing follows it."""
+    if not len(records) or records.end.stop is not Stop.END:
+        return None
+    at = int(records.positions[-1])
+    raw = bytes(records.buf[at : at + int(records.sizes[-1])])
+    return records.base + at if is_torn(raw) else None
 
 
 def _still_held(log: FileQueue, at: int, wanted: RecordFilter, warn: Callable[[str], None]) -> int:

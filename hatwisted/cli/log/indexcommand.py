@@ -71,6 +71,8 @@ def rebuild(
         if error.errno in NO_ROOM:
             raise StoreFull(f"no room in {root} for new queues and index: {error.strerror}") from error
         raise
+    except PipelineError as error:
+        raise CannotRun(str(error)) from error
     finally:
         folders.discard()
     return RebuildReport(

@@ -3,6 +3,7 @@ their results."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -48,12 +49,37 @@ def directory_argument(name: str = "directory", metavar: str = "DIR") -> Callabl
 @contextmanager
 def locked(folder: StoreFolder) -> Iterator[None]:
     """Hold the store, so that no broker starts meanwhile; refuse if one is running."""
-    lock = StoreLock(folder.fs, folder.required_root(), folder.log_folder)
-    lock.acquire()
+    root = folder.required_root()
+    lock = StoreLock(folder.fs, root, folder.log_folder)
+    with _as_its_owner(root):
+        lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+@contextmanager
+def _as_its_owner(root: str) -> Iterator[None]:
+    """What root makes in somebody's store is that user's, whose broker couldn't open it otherwise."""
+    user, group = _owner(root)
+    if os.geteuid() or not user:
+        yield
+        return
+    own_group = os.getegid()
+    os.setegid(group)
+    os.seteuid(user)
     try:
         yield
     finally:
-        lock.release()
+        os.seteuid(0)
+        os.setegid(own_group)
+
+
+def _owner(path: str) -> tuple[int, int]:
+    """Ids of its user and group."""
+    found = os.stat(path)
+    return found.st_uid, found.st_gid
 
 
 def print_result(found: Found, as_json: bool, lines: Callable[[Found], Iterable[str]]) -> None:

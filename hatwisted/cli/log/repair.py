@@ -25,11 +25,11 @@ from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.logcodec.logwalk import Damage, LogWalk, WalkOptions
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem
+from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.queueevidence import QueueEvidence
 from hatwisted.store.lifecycle.sidefile import SIDE_FOLDER, keep_aside, side_file
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
-from hatwisted.wire.storenames import LAST_RUN_FILE
 
 CHUNK: Final = 8 << 20
 """Bytes copied at once."""
@@ -131,7 +131,7 @@ def repair(folder: StoreFolder, log: FileQueue, plan: RepairPlan, progress: Call
     note = msgspec.json.format(msgspec.json.encode(plan)) + b"\n"
     replace_file(fs, plan.side_file.removesuffix(".bin") + ".json", note)
     # Consumers may hold offsets of messages that are about to go; the broker must not accept them.
-    fs.remove(join(folder.required_root(), LAST_RUN_FILE))
+    LastRun(fs, folder.required_root(), "").cut()
     _cut(log, plan.offset)
     plan.done = True
 

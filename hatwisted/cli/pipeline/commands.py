@@ -369,18 +369,23 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
     """Send the messages in FILEs (or in folders of files) to a cluster, each queue in order.
 
     Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or were stored but not flushed or
-    replicated in time; 2 not done, or not to the end: the error then says where to continue.
+    replicated in time; 2 not done, or not to the end: the error then says where to continue; 130 interrupted,
+    likewise.
     """
-    from hatwisted.pipeline.jobs.messages.importing import Sending, import_messages
+    from hatwisted.pipeline.jobs.messages.importing import ImportInterrupted, Sending, import_messages
 
-    with JobBar("import", "") as bar:
-        result = import_messages(
-            files,
-            settings_of(namesrv, options["source"]),
-            sending=Sending(options["topic"], options["queues"], options["keep_born"]),
-            form=options["form"],
-            skip=options["skip"],
-            progress=bar,
-        )
+    try:
+        with JobBar("import", "") as bar:
+            result = import_messages(
+                files,
+                settings_of(namesrv, options["source"]),
+                sending=Sending(options["topic"], options["queues"], options["keep_born"]),
+                form=options["form"],
+                skip=options["skip"],
+                progress=bar,
+            )
+    except ImportInterrupted as error:
+        click.echo(f"Error: {error}", err=True)
+        return EXIT_INTERRUPTED
     print_result(result, as_json, text.import_lines)
     return result.exit_code

@@ -70,7 +70,7 @@ class LastRun:
         complete, self._complete = self._complete and master, False
         self._master = master
         last = self._read()
-        self.own = not master and last.get("own", last.get("master")) is True
+        self.own = not master and _may_have_own(last)
         self._write({"master": master, "boot": self._boot, "own": master or self.own})
         return complete
 
@@ -85,6 +85,11 @@ class LastRun:
         """An orderly stop; the log ends at `end` and gets no more. Blocks."""
         own = self._master or self.own
         self._write({"master": self._master, "boot": self._boot, "own": own, "end": end})
+
+    def cut(self) -> None:
+        """An operator cuts the log, which isn't what any run has left then; it may have messages of its own as
+        before. Blocks."""
+        self._write({"own": _may_have_own(self._read())})
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -101,3 +106,7 @@ class LastRun:
             # No word at all is safer than the last run's: the next start trusts nothing then.
             self._log.warn("can't write {path}: {error}", path=self._path, error=error)
             self._fs.remove(self._path)
+
+
+def _may_have_own(last: dict[str, Any]) -> bool:
+    return last.get("own", last.get("master")) is True

@@ -109,6 +109,15 @@ class ConnectionTest(TestCase):
         with self.assertRaisesRegex(BrokerGone, "closed the connection with 1 requests unanswered"):
             self.connect().call(command(1, {"say": "x"}))
 
+    def test_one_that_the_server_has_closed_while_it_was_idle_is_dialled_again(self) -> None:
+        """Brokers close a connection without a word of two minutes, and a script may pause for longer."""
+        driver = BlockingDriver(Links(SETTINGS))
+        self.addCleanup(driver.close)
+        for said in "abc":
+            self.assertEqual(driver.ask(self.server.address, command(1, {"say": said})).remark, said)
+            self.server.hang_up()
+        self.assertEqual(self.server.connections, 3)
+
     def test_nobody_there(self) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # nobody else's, and nobody listens
@@ -221,6 +230,16 @@ class TlsTest(TestCase):
 
     def test_none_checked(self) -> None:
         self.assertEqual(self.high(self.serve(), Tls(verify="none")), "3")
+
+    def test_one_that_was_closed_while_it_was_idle_is_dialled_again(self) -> None:
+        broker = self.serve()
+        with BlockingDriver(Links(replace(SETTINGS, tls=Tls(verify="none")))) as driver:
+            request = command(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": 0})
+            for connections in (1, 1, 2):
+                self.assertEqual(driver.ask(broker.address, request).ext["offset"], "3")
+                self.assertEqual(broker.connections, connections)
+                if len(broker.requests) == 2:
+                    broker.hang_up()
 
     def test_a_client_certificate(self) -> None:
         shown = Tls(

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,12 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BadSetting, BrokerGone, NoRoute, Refused
-from hatwisted.pipeline.jobs.messages.importing import ImportStopped, Sending, import_messages
+from hatwisted.pipeline.jobs.messages.importing import (
+    ImportInterrupted,
+    ImportStopped,
+    Sending,
+    import_messages,
+)
 from hatwisted.pipeline.jobs.messages.messagefiles import BadMessageFile
 from hatwisted.tap.realparts import real_parts
 from hatwisted.wire.record import decode_record
@@ -144,6 +150,30 @@ class TestImport(TestCase):
         result = await self.send(rows, skip=200)
         self.assertEqual((result.messages, result.skipped), (100, 200))
         self.assertEqual([int(record.body) for record in self.stored()], list(range(300)))
+
+    @asynchronous
+    async def test_ctrl_c_ends_it_and_says_where_to_go_on(self):
+        await self.cluster()
+
+        def progress(done, total):
+            if done > total / 2:
+                raise KeyboardInterrupt
+
+        self.progress = progress
+        rows = [{"topic": "T", "queue_id": number % 4, "body": str(number)} for number in range(3000)]
+        told = await self.failing(ImportInterrupted, rows)
+        found = re.fullmatch(
+            r"interrupted; (\d+) messages are stored: continue with --skip (\d+)"
+            r"(?: \(up to (\d+) of the next messages may be stored already\))?",
+            told,
+        )
+        stored, skip, uncertain = (int(each or 0) for each in found.groups())
+        self.assertLessEqual(skip, stored)
+        self.progress = lambda done, total: None
+        await self.send(rows, skip=skip)
+        bodies = [int(record.body) for record in self.stored()]
+        self.assertEqual(set(bodies), set(range(3000)))
+        self.assertLessEqual(len(bodies) - 3000, uncertain)
 
     @asynchronous
     async def test_rows_that_cant_be_sent(self):

@@ -40,6 +40,9 @@ class MemoryConnection(Connection):
     def in_flight(self) -> int:
         return len(self.sent) + len(self.received)
 
+    def has_ended(self) -> bool:
+        return False
+
     def post(self, request: RemotingCommand) -> int:
         answer = self._script(self.address, request) if self.open else None
         if answer is None:

@@ -15,7 +15,7 @@ from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.log.put import PutStatus
 from hatwisted.wire.layout import SCHEDULE_TOPIC
-from hatwisted.wire.record import decode_record
+from hatwisted.wire.recordreader import decode_record
 from tests.support.golden import GOLDEN
 from tests.unit.broker.rig import HOST, NOW, BrokerRig
 from tests.unit.broker.test_putack import ManualFlush
@@ -82,7 +82,7 @@ class ScheduleCase(TestCase):
     def records(self):  # type: ignore[no-untyped-def]
         found, at = [], self.store.log.min_offset
         while at < self.store.log.max_offset:
-            found.append(decode_record(self.store.log.read(at, 1 << 20), check_crc=False))
+            found.append(decode_record(self.store.log.read(at, 1 << 20), check_crc=False, whole=True))
             at += found[-1].total_size
         return found
 
@@ -203,6 +203,18 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(3)
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"good"], 4))
         self.assertEqual(len([event for event in self.told if "are skipped" in event["log_format"]]), 1)
+
+    def test_properties_that_end_in_a_zero_byte_are_no_damage(self) -> None:
+        """RocketMQ writes a message's own after those of its real place, as it happens."""
+        properties = {"REAL_TOPIC": "T", "REAL_QID": "1", "own": "ends so\0"}
+        self.puts.put(
+            InnerMessage(
+                topic=SCHEDULE_TOPIC, queue_id=0, body=b"whole", properties=properties, born_timestamp=0
+            )
+        )
+        self.delay(1, b"good")
+        self.pass_time(3)
+        self.assertEqual(self.delivered(), [b"whole", b"good"])
 
     def test_a_damaged_record_is_passed(self) -> None:
         self.delay(1, b"damaged!", b"good")

@@ -16,6 +16,7 @@ from hatwisted.config.load import load_broker_config
 from hatwisted.config.roles import as_slave
 from hatwisted.health.figures import Answers, broker_figures
 from hatwisted.wire.registration import BrokerData, ClusterInfo
+from tests.support.clistores import snapshot, write_log
 from tests.support.clusterrig import asynchronous
 from tests.support.loopback import HOST, broker_port
 from tests.unit.cli.test_cluster_commands import CommandsCase, Outcome
@@ -149,6 +150,31 @@ class AttachTests(CommandsCase):
         told = await self.attach(code=130, outcome=outcome)
         self.assertIn("! interrupted; the slave goes on copying", told.err)
         self.assertEqual(len(self.services), 1)
+
+    @asynchronous
+    async def test_a_folder_with_a_log_that_nothing_says_is_this_slaves(self):
+        """RocketMQ's own is ~/store: a log that another broker wrote would be gone on with."""
+        await self.run_command("produce", "T", given=b"hello\n" * 50)
+        size = self.rig.settings["mappedFileSizeCommitLog"]
+        write_log(self.folder / "store", [b"of another broker"] * 3, file_size=size)
+        before = snapshot(self.folder)
+        told = await self.attach(code=2)
+        self.assertIn(f"{self.folder}/store: has a log already", told.err)
+        self.assertEqual(self.services, {})
+        self.assertEqual(snapshot(self.folder), before)
+
+    @asynchronous
+    async def test_another_port_for_a_slave_that_was_made_before(self):
+        """Its first one may have been taken when it was started."""
+        await self.attach("--no-start")
+        conf = self.folder / "broker.conf"
+        conf.write_text(conf.read_text().replace("listenPort=", "listenPort = "))
+        self.port = broker_port()
+        self.assertEqual((await self.attach("--json")).lines[0]["listenPort"], self.port)
+        self.assertEqual(list(self.services), [f"127.0.0.1:{self.port}"])
+        running, self.port = self.port, broker_port()
+        told = await self.attach(code=2)
+        self.assertIn(f"the slave runs on port {running}: stop it first", told.err)
 
     async def edited(self, **settings):
         """As an operator who changes the slave's configuration before its start."""

@@ -114,6 +114,25 @@ class AuditTests(AuditCase):
         self.assertEqual([each["queueOffset"] for one in found for each in one["records"]], [*range(3, 12)])
         self.assertEqual(self.audit()["differences"], [])
 
+    def test_what_was_repaired_is_said_also_if_the_rest_cant_be(self) -> None:
+        for number in (0, 39):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        repair, places = command.BrokerPair.repair, list[int]()
+
+        async def refused_later(pair: command.BrokerPair, difference: command.Difference) -> None:
+            places.append(difference.begin)
+            if len(places) > 1:
+                raise Refused(f"{SLAVE}:10911", 1, "its master is away")
+            await repair(pair, difference)
+
+        self.patch(command.BrokerPair, "repair", refused_later)
+        first, second = self.audit("--repair", code=1)["differences"]
+        self.assertIn("repair", first["records"][0]["sideFile"])
+        self.assertNotIn("sideFile", second["records"][0])
+        self.assertIn("its master is away", second["problem"])
+        places[:] = [0]
+        self.assertIn("  not repaired: " + second["problem"], self.outcome("--repair")[1])
+
     def test_a_broker_that_makes_no_checksums_is_named(self) -> None:
         factory = self.master._factories[0]
         factory.serve(factory.table.without(RequestCode.LOG_DIGESTS))

@@ -7,11 +7,12 @@ import io
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from types import MappingProxyType
 
 import click
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -20,9 +21,11 @@ from twisted.trial.unittest import TestCase
 from hatwisted.cli.cluster import grouplag
 from hatwisted.cli.cluster.clusterrun import Interrupt, exit_code
 from hatwisted.cli.main import main
+from hatwisted.cli.output import counted
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
+from hatwisted.client.driver import deferred
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
@@ -308,6 +311,22 @@ class TestCommands(CommandsCase):
         self.assertIn("couldn't be committed", outcome.err)
 
     @asynchronous
+    async def test_an_interrupt_finishes_what_was_sent_and_leaves_the_other_lines(self):
+        outcome = Outcome()
+        words = ("produce", "Cut", "--json", "--no-batch")
+        running = Deferred.fromCoroutine(
+            self.run_command(*words, code=130, given=b"line\n" * 12000, outcome=outcome)
+        )
+        await self.rig.until(lambda: outcome.out)
+        outcome.interrupt.request()
+        await running
+        sent = len(outcome.lines)
+        self.assertLess(sent, 12000)
+        self.assertEqual(outcome.err, f"interrupted: no line after {sent} was sent\n")
+        store = self.rig.brokers["broker-a"].parts.store
+        self.assertEqual(sum(store.queue_end("Cut", number) for number in range(8)), sent)
+
+    @asynchronous
     async def test_tags_and_sql_exclude_each_other(self):
         await self.run_command("consume", "T", "--tags", "a", "--sql", "TAGS = 'b'", code=2)
 
@@ -334,6 +353,7 @@ class TestCommands(CommandsCase):
             (("-o", "s@1h", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
             (("--from", "first", "-p", "1", "--tags", "none"), b""),
             (("--from", "first", "-o", "e@2h"), b""),
+            (("--from", "first", "-o", "e@2100-01-01", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
         ):
             got = await self.run_command("consume", "Kcat", *words, "-e")
             self.assertEqual(sorted(got.out.split()), expected.split(), words)
@@ -354,6 +374,23 @@ class TestCommands(CommandsCase):
         self.assertEqual(len(got.out.split()), 10)
         again = await self.run_command("consume", "Kcat", "-g", "g", "-e")
         self.assertEqual(again.out, b"")
+
+    @asynchronous
+    async def test_a_body_that_cant_be_read_is_reported_and_not_taken_for_consumed(self):
+        await self.run_command("topic", "create", "Packed", "-q", "1")
+        producer = self.rig.new_cluster().producer("p")
+        await producer.send(Message(topic="Packed", body=b"one"))
+        packed = producer._core.outgoing(Message(topic="Packed", body=b"no zlib"))
+        await deferred(producer._core.deliver(replace(packed, sys_flag=0x301)))
+        await producer.send(Message(topic="Packed", body=b"three"))
+        for words, said in (((), "is skipped"), (("-g", "g"), "is sent back")):
+            got = await self.run_command("consume", "Packed", "--from", "first", "-e", *words, code=1)
+            self.assertEqual(got.out, b"one\nthree\n")
+            self.assertIn("offset 1: the body is not zlib", got.err)
+            self.assertIn(said, got.err)
+            self.assertEqual(got.err.count("\n"), 1)
+        store = self.rig.brokers["broker-a"].parts.store
+        self.assertEqual(store.queue_end("SCHEDULE_TOPIC_XXXX", 2), 1, "on its way to the retries")
 
     @asynchronous
     async def test_lines_as_kcat_prints_them(self):
@@ -629,6 +666,64 @@ class TestCommands(CommandsCase):
             self.rig.names.routes.register(member, {}, DataVersion(), number)
         listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
+
+    @asynchronous
+    async def test_what_isnt_named_stays_as_it_is_when_topics_and_groups_are_changed(self):
+        async def topic():
+            (route,) = (await self.run_command("topic", "route", "Made", "--json")).lines[0]
+            return [route[name] for name in ("read", "write")]
+
+        await self.run_command("topic", "create", "Made", "-q", "16")
+        await self.run_command("topic", "create", "Made", "--perm", "4")
+        self.assertEqual(await topic(), [16, 16])
+        await self.run_command("topic", "create", "Made", "-q", "17")
+        self.assertEqual(await topic(), [17, 17])
+
+        async def group():
+            found = (await self.run_command("group", "list", "--json")).lines[0]
+            (crew,) = [each for each in found if each["groupName"] == "crew"]
+            return [crew[name] for name in ("retryMaxTimes", "retryQueueNums", "consumeEnable")]
+
+        await self.rig.new_cluster().admin().create_group("crew", retryQueueNums=4, consumeEnable=False)
+        await self.run_command("group", "create", "crew", "--retries", "3")
+        self.assertEqual(await group(), [3, 4, False])
+        await self.run_command("group", "create", "crew", "--enabled")
+        self.assertEqual(await group(), [3, 4, True])
+        await self.run_command("group", "create", "crew", "--disabled")
+        self.assertEqual(await group(), [3, 4, False])
+
+    @asynchronous
+    async def test_a_member_that_joins_while_it_is_asked_keeps_a_group_from_being_put_elsewhere(self):
+        await self.fill_queues("Asked")
+        await self.run_command("consume", "Asked", "-g", "old", "--from", "first", "-c", "7")
+        joined = {}
+        self.patch(Admin, "members", lambda admin, group: succeed(joined))
+        self.patch(click, "confirm", lambda *_, **__: joined.update({"late@1": "127.0.0.1:4711"}))
+        told = await self.run_command("group", "clone", "old", "new", code=2)
+        self.assertIn("group new has 1 member connected: stop them first", told.err)
+        offsets = self.rig.brokers["broker-a"].parts.tables.offsets
+        self.assertEqual(offsets.queues("new", "Asked"), {})
+
+    @asynchronous
+    async def test_a_topic_of_one_cluster_is_removed_and_the_others_keep_theirs(self):
+        await self.rig.add_broker("other", "broker-b", brokerClusterName="Second")
+        await self.run_command("topic", "create", "Both", "-q", "2")
+        await self.run_command("produce", "Both", given=b"x\n" * 40)
+        held = {
+            name: sum(self.rig.brokers[name].parts.store.queue_end("Both", number) for number in range(2))
+            for name in self.rig.brokers
+        }
+        asked = []
+        self.patch(click, "confirm", lambda text, **_: asked.append(text))
+        gone = await self.run_command("topic", "delete", "Both", "-c", "Second", "--json")
+        self.assertEqual(gone.lines, [[self.rig.brokers["other"].address]])
+        self.assertIn(
+            f"Topic Both has {counted(held['other'], 'message')} in 2 queues of cluster Second,", asked[0]
+        )
+        (left,) = (await self.run_command("topic", "show", "Both", "--json")).lines
+        self.assertEqual([each["broker"] for each in left], ["broker-a"] * 2)
+        got = await self.run_command("consume", "Both", "--from", "first", "-e")
+        self.assertEqual(len(got.out.split()), held["broker-a"])
 
     def master_end(self):
         return self.rig.brokers["broker-a"].parts.store.log.max_offset

@@ -21,6 +21,7 @@ from hatwisted.wire.record import encode_blank, encode_record, make_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.clistores import golden_copy, open_log, overwrite, run, write_log
 from tests.support.golden import GOLDEN
+from tests.support.logbuilder import LogBuilder
 
 MASTER = GOLDEN / "master"
 TOKYO = timezone(timedelta(hours=9))
@@ -49,6 +50,16 @@ class DumpTests(SynchronousTestCase):
 
     def test_all_records_in_order(self) -> None:
         self.assertEqual((len(offsets()), offsets()), (246, sorted(offsets())))
+
+    def test_properties_that_end_in_a_zero_byte(self) -> None:
+        """As a Java program's may: nothing is torn where other records follow."""
+        log = LogBuilder(file_size=4096)
+        log.add("T", 0, b"body", raw=b"own\x01ends so\0")
+        log.add("T", 0, b"body")
+        log.save(store := Path(self.mktemp()))
+        first, _ = shown(store=store)
+        self.assertEqual(first["properties"], {"own": "ends so\0"})
+        self.assertEqual(len(run("tail", store, "-n", 2).stdout.splitlines()), 2)
 
     def test_text_is_one_line_a_record(self) -> None:
         lines = run("dump", MASTER, "--limit", 3).stdout.splitlines()
@@ -178,8 +189,9 @@ class TailTests(SynchronousTestCase):
         log = write_log(self.store, [b"x" * 300] * 5)
         records, end = log.records, log.end
         (self.store / "commitlog" / layout.file_name(4096)).write_bytes(bytes(4096))
-        found, reached = last_records(open_log(self.store, 4096), RecordFilter(), 2)
-        self.assertEqual((found, reached), (records[-2:], end))
+        for count in (2, 0):
+            found, reached = last_records(open_log(self.store, 4096), RecordFilter(), count)
+            self.assertEqual((found, reached), (records[5 - count :], end), count)
 
     def test_filters_count_before_the_limit(self) -> None:
         records = write_log(self.store, [b"x" * 300] * 40).records
@@ -255,6 +267,23 @@ class FollowTests(SynchronousTestCase):
         steps = [(self.written.end, data[:cut]) for cut in (3, 30, 200, len(data))]
         self.assertEqual(self.followed(*steps), [record])
         self.assertEqual(self.warnings, [])
+
+    def test_B94_properties_that_are_half_written_are_waited_for(self) -> None:
+        """Without their end the rest passes for a message: only the body has a checksum."""
+        whole = make_record(
+            "T", b"y", physical_offset=self.written.end, raw_properties=b"a\x01one\x02b\x01two"
+        )
+        data = encode_record(whole)
+        steps = [(self.written.end, data[:-cut]) for cut in (12, 7, 1)]
+        self.assertEqual(self.followed(*steps, (self.written.end, data)), [whole])
+        self.assertEqual(self.warnings, [])
+
+    def test_B94_properties_that_end_in_a_zero_byte_are_shown_in_the_end(self) -> None:
+        whole = make_record("T", b"y", physical_offset=self.written.end, raw_properties=b"a\x01one\0")
+        record, more = self.record(self.written.end + len(encode_record(whole)))
+        steps = [(self.written.end, encode_record(whole)), *[(self.written.end, b"")] * (dump.STALLED + 1)]
+        self.assertEqual(self.followed(*steps), [whole])
+        self.assertEqual(self.followed(steps[0], (record.physical_offset, more)), [whole, record])
 
     def test_next_file_is_gone_on_with(self) -> None:
         room = 4096 - self.written.end

@@ -7,10 +7,12 @@ import json
 import os
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.log import logcommand
 from hatwisted.store.disk.filesystem import PosixFile, PosixFileSystem
 from tests.support.clistores import delete_queue, golden_copy, overwrite, run, snapshot, start_store
 from tests.support.golden import GOLDEN, GOLDEN_END
@@ -85,6 +87,35 @@ class RebuildTests(SynchronousTestCase):
         after = snapshot(self.store)
         after.pop("lock")
         self.assertEqual(after, before)
+
+    def test_index_files_that_dont_tell_their_shape_are_said_so_and_replaced_by_one_that_is_given(
+        self,
+    ) -> None:
+        for path in (self.store / INDEX).iterdir():
+            path.write_bytes(path.read_bytes()[:-7])
+        before = contents(self.store / INDEX)
+        told = self.rebuild(code=2)
+        self.assertIn("its files don't tell how many slots and items they have", told)
+        self.assertEqual(contents(self.store / INDEX), before)
+        self.rebuild("--index-slots", 1000, "--index-items", 4000)
+        self.assertGolden()
+
+    def test_what_root_builds_in_a_users_store_is_that_users(self) -> None:
+        """The broker runs as that user, and files are its owner's alone."""
+        done: list[tuple[str, int, bool]] = []
+
+        def note(what: str) -> Callable[[int], None]:
+            return lambda number: done.append((what, number, (self.store / QUEUES).exists()))
+
+        shutil.rmtree(self.store / QUEUES)
+        self.patch(logcommand, "_owner", lambda path: (4711, 4712))
+        for name, id_ in (("geteuid", 0), ("getegid", 7)):
+            self.patch(os, name, lambda id_=id_: id_)
+        for name in ("seteuid", "setegid"):
+            self.patch(os, name, note(name))
+        self.rebuild("--queue-file-size", 2000)
+        begun = [("setegid", 4712, False), ("seteuid", 4711, False)]
+        self.assertEqual(done, [*begun, ("seteuid", 0, True), ("setegid", 7, True)])
 
     def test_leavings_of_an_interrupted_run_are_removed(self) -> None:
         shutil.copytree(self.store / QUEUES / "TopicB", self.store / "new.reindex" / QUEUES / "TopicZ")

@@ -19,6 +19,7 @@ from hatwisted.cli.optionvalues import Instant, Size
 from hatwisted.cli.pipeline.sparkrun import JobBar, SparkLog
 from hatwisted.pipeline import jobs
 from hatwisted.pipeline.jobs.messages import export as exporting
+from hatwisted.pipeline.jobs.messages import importing
 from hatwisted.pipeline.spark import sparksession
 from hatwisted.wire.layout import SCHEDULE_TOPIC
 from tests.support.clistores import run_pipeline
@@ -138,6 +139,15 @@ class TestPipelineCommands(SynchronousTestCase):
         result = run_pipeline("import", GOLDEN / "master", "-n", "127.0.0.1:1")
         self.assertEqual(result.exit_code, 2)
         self.assertIn("has no files of messages", result.output)
+
+    def test_an_import_that_was_interrupted_says_where_to_go_on(self):
+        def interrupted(*_, **__):
+            raise importing.ImportInterrupted("interrupted; 7 messages are stored: continue with --skip 7")
+
+        self.patch(importing, "import_messages", interrupted)
+        result = run_pipeline("import", __file__, "-n", "127.0.0.1:1")
+        self.assertEqual(result.exit_code, 130)
+        self.assertEqual(result.stderr, "Error: interrupted; 7 messages are stored: continue with --skip 7\n")
 
     def test_sizes_and_times(self):
         for text, size in (

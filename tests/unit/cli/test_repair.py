@@ -9,6 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import DamagedLog
+from hatwisted.store.lifecycle.lastrun import LastRun
+from hatwisted.store.lifecycle.recovery import RecoveryReport
 from tests.support.clistores import golden_copy, overwrite, run, snapshot, start_store
 from tests.support.golden import GOLDEN, GOLDEN_END
 
@@ -78,6 +80,23 @@ class RepairTests(SynchronousTestCase):
         self.assertEqual(run("repair", self.store, "--yes").exit_code, 0)
         self.assertEqual(start_store(self.store).end, SECOND)
         self.assertEqual(run("check", self.store).exit_code, 0)
+
+    def test_a_masters_log_may_still_have_messages_of_its_own(self) -> None:
+        """As a slave it gives none of them out before it knows; that all is there it says no more."""
+        for unclean in (False, True):
+            store = self.store = golden_copy(self.mktemp())
+            last = LastRun(PosixFileSystem(), str(store), "monday")
+            last.serve(master=True)
+            if not unclean:
+                last.stop(SECOND)
+            self.damage(SECOND)
+            self.assertEqual(run("repair", store, "--yes").exit_code, 0)
+            last = LastRun(PosixFileSystem(), str(store), "monday")
+            self.assertFalse(last.same_boot)
+            last.compare(RecoveryReport(unclean, end=SECOND))
+            self.assertFalse(last.serve(master=False))
+            self.assertTrue(last.own)
+            self.assertFalse(last.serve(master=True))
 
     def test_damage_at_a_file_start_removes_the_file(self) -> None:
         damaged = self.damage(65536)

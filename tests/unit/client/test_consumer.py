@@ -295,3 +295,19 @@ class TestReset(TestCase):
         await rig.new_cluster().admin().reset("g", "Reset", 0)
         await rig.until(lambda: len(seen) == 20)
         self.assertEqual(sorted(seen[10:]), list(range(10)))
+
+    @asynchronous
+    async def test_a_reset_moves_a_consumer_that_has_no_progress_in_some_queue_yet(self):
+        """Brokers, RocketMQ's as ours, then say that there is no such group, though its members are connected."""
+        rig = self.rig
+        await rig.new_cluster().producer("p").send(Message(topic="Reset", body=b"only one"))
+        seen = []
+        consumer = rig.new_cluster().consumer(
+            "g", {"Reset": "*"}, on_messages=seen.extend, consume_from=FIRST, auto_commit=False
+        )
+        await consumer.start()
+        await rig.until(lambda: len(seen) == 1)
+        self.assertEqual(rig.brokers["broker-a"].parts.tables.offsets.queues("g", "Reset"), {})
+        moved = await rig.new_cluster().admin().reset("g", "Reset", 0)
+        self.assertEqual(list(moved.values()), [0] * 4)
+        await rig.until(lambda: len(seen) == 2)

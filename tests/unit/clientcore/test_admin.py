@@ -12,6 +12,7 @@ from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadMessage, BadSetting, ClientError, NoRoute, Refused
 from hatwisted.clientcore.routes import CALL_TIMEOUT
 from hatwisted.clientcore.tasks import Task, Work
+from hatwisted.config.javaproperties import parse_properties
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.messagequeue import MessageQueue, queue_table
@@ -132,6 +133,9 @@ class TopicTests(AdminCase):
         self.assertEqual(self.link.session.routes.known_topics, [])
         self.start()
         self.assertEqual(self.done(self.admin.delete_topic("T", cluster="Two")), [B])
+        # What other clusters have of it stays in their routes.
+        fields = {"topic": "T", "clusterName": "Two"}
+        self.assertEqual(self.asked(216), [(each, fields, CALL_TIMEOUT) for each in servers])
         self.driver.unknown.add("T")
         told = self.fails(NoRoute, self.admin.delete_topic("T"))
         self.assertEqual(told, "topic T: the name servers don't know it")
@@ -285,6 +289,17 @@ class ProgressTests(AdminCase):
         self.assertEqual(self.done(self.admin.progress("g")), [QueueProgress(queue("a", 0), 2, 9, 5)])
 
 
+class BrokerConfigTests(AdminCase):
+    def test_a_value_arrives_as_it_was_given(self) -> None:
+        """A broker reads the request as a properties file."""
+        changes = {"a": "C:\\new\\", "b": "1\nmaxMessageSize=2", "c": "plain"}
+        self.start()
+        self.done(self.admin.set_broker_config(A, changes))
+        (asked,) = self.driver.asked(RequestCode.UPDATE_BROKER_CONFIG)
+        read = parse_properties(asked.request.body, "request")
+        self.assertEqual({each.key: each.value for each in read}, changes)
+
+
 class ResetTests(AdminCase):
     MASTERS: Groups = {"b": {0: B}, "a": {0: A, 1: SLAVE_OF_A}}
 
@@ -305,6 +320,7 @@ class ResetTests(AdminCase):
             (77, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"timestamp": "77"}),
         ):
             replies: dict[int, Reply] = {
+                203: refusal(ResponseCode.CONSUMER_NOT_ONLINE),
                 222: lambda address, request: refusal(codes[address]),
                 code: lambda address, request: success(offset=request.ext["queueId"] + "0"),
             }
@@ -318,6 +334,24 @@ class ResetTests(AdminCase):
                 self.assertEqual((address, ext["queueId"]), (each, number))
                 self.assertEqual((ext["consumerGroup"], ext["topic"]), ("g", "T"))
                 self.assertEqual(ext["commitOffset"], str(10 * int(number)))
+
+    def test_members_that_have_no_progress_in_some_queue_are_told_once_they_have(self) -> None:
+        moved, asked = {queue("a", 0): 1, queue("a", 1): 1}, []
+
+        def reset(address: str, request: RemotingCommand) -> RemotingCommand:
+            asked.append(len(self.asked(15)))
+            told = json({"offsetTable": queue_table(moved)})
+            return told if self.asked(15) and willing else refusal(ResponseCode.SYSTEM_ERROR)
+
+        members = json({"connectionSet": [{"clientId": "c@1", "clientAddr": "10.0.0.9:4711"}]})
+        replies: dict[int, Reply] = {203: members, 222: reset, 29: success(offset="1")}
+        for willing in (True, False):
+            self.start(replies, {"a": {0: A}})
+            if willing:
+                self.assertEqual(self.done(self.admin.reset("g", "T", 5)), moved)
+            else:  # a member of a version that can't be told
+                self.fails(Refused, self.admin.reset("g", "T", 5))
+        self.assertEqual(asked, [0, 2, 0, 2])
 
     def test_any_other_refusal_and_a_group_without_master_end_it(self) -> None:
         self.start({222: refusal()}, self.MASTERS)

@@ -42,7 +42,7 @@ T0, T1 = (MessageQueue(broker_name="a", queue_id=number, topic="T") for number i
 RETRY = "%RETRY%g"
 
 
-def stored(queue_id: int, offset: int) -> bytes:
+def stored(queue_id: int, offset: int, sys_flag: int = 0) -> bytes:
     body = b"%d-%d" % (queue_id, offset)
     raw = encode_properties({"UNIQ_KEY": f"U{queue_id}{offset}", "TAGS": "red", "color": "blue"})
     record = make_record(
@@ -53,6 +53,7 @@ def stored(queue_id: int, offset: int) -> bytes:
         queue_offset=offset,
         physical_offset=1000 * queue_id + 100 * offset,
         flag=5,
+        sys_flag=sys_flag,
         born_timestamp=7,
         store_timestamp=8,
         store_host=HOST,
@@ -69,6 +70,8 @@ class Master:
         self.codes: dict[int, int] = {}
         """By request: refused with this."""
         self.refused_locks: set[int] = set()
+        self.packed: set[tuple[int, int]] = set()
+        """Queue and offset of messages whose bodies say that they are compressed."""
         self.members = ["me"]
         self.down = False
 
@@ -100,7 +103,8 @@ class Master:
         end = min(begin + int(request.ext["maxMsgNums"]), self.counts[queue_id])
         if begin >= end:
             return None
-        body = b"".join(stored(queue_id, offset) for offset in range(begin, end))
+        flags = [(offset, 0x301 if (queue_id, offset) in self.packed else 0) for offset in range(begin, end)]
+        body = b"".join(stored(queue_id, offset, flag) for offset, flag in flags)
         answer = _ok(nextBeginOffset=end, minOffset=0, maxOffset=end, suggestWhichBrokerId=0)
         answer.body = body
         return answer
@@ -487,6 +491,28 @@ class ProgramTests(ConsumerCase):
         self.assertEqual([each.request.ext for each in self.driver.asked(36)], [back])
         told = f"message U00 of {T0}, offset 0: the program failed on it; it is sent back: bad"
         self.assertEqual((said, self.seen), ([told], [b"0-0", b"0-1"]))
+
+    def test_a_body_that_cant_be_read_goes_back_and_no_copy_of_it_is_made(self) -> None:
+        self.master.counts = {0: 3, 1: 0}
+        self.master.packed = {(0, 1)}
+        self.master.codes = {36: 1}
+        said = self.logged("error")
+        consumer = self.start(batch=3)
+        self.assertEqual((self.seen, consumer.progress[T0]), ([b"0-0"], 0))
+        self.assertEqual(len(said), 1)
+        self.assertIn(f"message U01 of {T0}, offset 1: the body is not zlib", said[0])
+        self.master.codes = {}
+        self.driver.pass_time(SEND_BACK_PAUSE)
+        self.assertEqual((self.seen, consumer.progress[T0]), ([b"0-0", b"0-2"], 3))
+        self.assertEqual([each.request.ext["offset"] for each in self.driver.asked(36)], ["100", "100"])
+        self.assertEqual(self.driver.asked(310), [])
+
+    def test_in_order_a_body_that_cant_be_read_holds_up_its_queue(self) -> None:
+        self.master.counts = {0: 3, 1: 0}
+        self.master.packed = {(0, 1)}
+        consumer = self.start(orderly=True, max_reconsume=0)
+        self.driver.pass_time(60)
+        self.assertEqual((self.seen, consumer.progress[T0]), ([b"0-0"], 1))
 
     def test_a_rejected_message_goes_back_without_a_traceback(self) -> None:
         self.master.counts = {0: 1, 1: 0}

@@ -263,6 +263,11 @@ class ReceivedTests(SynchronousTestCase):
         self.assertEqual(message.message_id, message.offset_id)
         self.assertEqual(store_address(message), HOST)
 
+    def test_properties_that_end_in_a_zero_byte(self) -> None:
+        """A log's reader may take it for a torn record; a broker has it whole, and its queue must go on."""
+        sent = self.record(own="ends so\0")
+        self.assertEqual(decode_records(encode_record(sent)), [sent])
+
     def test_records_back_to_back_and_what_isnt_one(self) -> None:
         whole = encode_record(self.record()) + encode_record(self.record("U"))
         self.assertEqual([each.topic for each in decode_records(whole)], ["T", "U"])

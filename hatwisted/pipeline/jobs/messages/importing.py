@@ -44,6 +44,10 @@ class ImportStopped(PipelineError):
     """An import couldn't continue; the message says what is stored and how to continue."""
 
 
+class ImportInterrupted(ImportStopped):
+    """The same by Ctrl-C; nothing more is sent then."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImportResult:
     """What became of the rows.
@@ -131,7 +135,8 @@ def import_messages(
     - progress: called with (bytes done, bytes of all files)
     - seconds: the clock that durations are taken from
 
-    Raises BadMessageFile, NoRoute, and ImportStopped when it can't continue once it has begun.
+    Raises BadMessageFile, NoRoute, and ImportStopped when it can't continue once it has begun: ImportInterrupted
+    in place of a KeyboardInterrupt.
     """
     begun = seconds()
     files = find_message_files(paths, form)
@@ -157,6 +162,10 @@ def _send_all(
         producer.drain()
     except (PipelineError, ClientError) as error:
         raise _stopped(producer, number, error) from error
+    except KeyboardInterrupt:
+        if not producer.counts.stored:
+            raise
+        raise ImportInterrupted(_so_far(producer, number, "interrupted")) from None
 
 
 def _message(sending: Sending, number: int, file: MessageFile, row: MessageRow) -> Outgoing:
@@ -190,14 +199,22 @@ def _stopped(
             producer.drain()
         except (PipelineError, ClientError) as other:
             error = other
+    return ImportStopped(_so_far(producer, number, error)) if producer.counts.stored else error
+
+
+def _so_far(producer: Producer, number: int, why: object) -> str:
+    """What is stored by now, and where to continue.
+
+    - producer: has sent
+    - number: of the next row
+    - why: it has ended
+    """
     stored, first = producer.counts.stored, producer.first_unsettled()
-    if not stored:
-        return error
     resume = number if first is None else min(first, number)
     uncertain = (
         f" (up to {number - resume} of the next messages may be stored already)" if resume < number else ""
     )
-    return ImportStopped(f"{error}; {stored} messages are stored: continue with --skip {resume}{uncertain}")
+    return f"{why}; {stored} messages are stored: continue with --skip {resume}{uncertain}"
 
 
 def _result(counts: SendCounts, files: Sequence[str], skip: int, seconds: float) -> ImportResult:
