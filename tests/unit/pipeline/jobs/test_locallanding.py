@@ -231,6 +231,21 @@ class LocalTests(LakeCase):
         shutil.rmtree(Path(self.table, "_landing"))
         self.assertEqual(self.land().rows, 0)
 
+    def test_what_is_deleted_while_another_brokers_log_lands_is_told(self) -> None:
+        self.store.append(40)
+        self.other.append(8000)
+        first, second, *_ = sorted((self.other.root / "commitlog").iterdir())
+        both = (self.store.root, self.other.root)
+        with self.assertRaisesRegex(
+            LostRange, "broker-b: offsets 0 to 1048576 were deleted before they were"
+        ):
+            self.land(*both, progress=lambda done, total: first.unlink(missing_ok=True))
+        lossy = Stores([str(store) for store in both], {"failOnDataLoss": "false"})
+        with self.assertLogs("hatwisted.pipeline.jobs.land", "WARNING"):
+            self.land(source=lossy, progress=lambda done, total: second.unlink(missing_ok=True))
+        left = [offset for offset in self.other.offsets if offset >= 2 << 20]
+        self.assertEqual(self.offsets(), sorted(self.store.offsets + left))
+
     def test_a_broker_by_another_name_than_its_folders_goes_on(self) -> None:
         source = Stores([str(self.store.root)], {"broker": "elsewhere"})
         for count in (20, 10, 0):
