@@ -121,16 +121,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._limited(stores, begins, ends)
         self._note_lag(stores, self._reported, ends)
         moved = [broker for broker, end in ends.items() if start.get(broker) != end]
-        if not moved:
+        is_first = start == self._initial  # Spark makes it a batch, whether there's something in it or not
+        if not moved and not is_first:
             return start
         lasts = {broker: last for broker in moved if (last := stores[broker].record_before(ends[broker]))}
         kept = {broker: last for broker, last in start.get(LAST, {}).items() if broker not in moved}
         found: dict[str, Any] = {**offsets_alone(start), **ends}
         if kept or lasts:
             found[LAST] = {**kept, **{broker: list(last) for broker, last in lasts.items()}}
-        firsts = {
-            broker: at for broker, at in begins.items() if start == self._initial or broker not in start
-        }
+        firsts = {broker: at for broker, at in begins.items() if is_first or broker not in start}
         return found | ({FIRST: firsts} if firsts else {})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:

@@ -112,6 +112,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         reached = stored_places(start)
+        is_first = start == self._initial
+        if is_first:  # Spark makes it a batch, whether there's something in it or not
+            reached = {queue: place._replace(begin=place.offset) for queue, place in reached.items()}
         queues = self._queues_of(reached)
         bounds = self._watch.bounds(queues, wait=self._waits)
         self._reported = {queue: each.high for queue, each in bounds.items()}
@@ -126,13 +129,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waiting = sum(ends[queue] - begins[queue] for queue in ends)
         if not self._waits and not self._pace.is_due(waiting):
             self._note_lag(queues, begins)
-            return start
+            return places_json(reached)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._trigger_limits.applied(self._cluster, queues, begins, ends, self._absent)
         self._note_lag(queues, ends)
         moved = self._places(queues, reached, begins, ends)
-        if moved and start == self._initial:
-            reached = {queue: place._replace(begin=place.offset) for queue, place in reached.items()}
+        if is_first:
             moved = {queue: place._replace(begin=begins[queue]) for queue, place in moved.items()}
         self._planned = places_json({**reached, **moved})
         return self._planned

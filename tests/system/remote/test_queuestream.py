@@ -194,6 +194,18 @@ class PlannedBatchTest(StreamCase):
         with self.assertRaisesRegex(OffsetsGone, "messages 0 to 39 are gone by retention"):
             self.rows(again, again.initialOffset(), end)
 
+    def test_so_does_one_without_rows(self) -> None:
+        """Spark makes the first place a batch, also where nothing has come, or not enough."""
+        for options in ({}, {"minOffsetsPerTrigger": "50"}):
+            master = self.group(100)
+            reader = self.stream(startingOffsets="latest", **options)
+            end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+            master.messages |= {offset: record(offset) for offset in range(100, 130)}
+            master.high = 130
+            again = self.stream(startingOffsets="latest")
+            self.assertEqual(self.rows(again, again.initialOffset(), end), [])
+            self.assertEqual(self.trigger(again, end)[1], of(BROKER, 100, 130))
+
     def test_a_queue_that_was_begun_again_likewise(self) -> None:
         master = self.group(50)
         reader = self.stream(failOnDataLoss="false")

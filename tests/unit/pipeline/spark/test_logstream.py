@@ -200,7 +200,7 @@ class TriggerTests(StreamCase):
     def test_an_empty_store_is_one_to_wait_for(self) -> None:
         reader = stream(self.log.root)
         start = reader.initialOffset()
-        self.assertEqual(triggers(reader, start), [])
+        self.assertEqual(triggers(reader, start), [[]])
         self.log.append(3)
         self.assertEqual(triggers(reader, start), [of("broker-a", self.log.offsets)])
 
