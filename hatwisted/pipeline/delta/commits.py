@@ -85,7 +85,13 @@ class Brought:
     note: Mapping[str, Any] = field(default_factory=dict)
 
 
-def claim(path: str, writer: Writer, by_queue: bool = False, settled: int | None = None) -> Claim:
+def claim(
+    path: str,
+    writer: Writer,
+    by_queue: bool = False,
+    settled: int | None = None,
+    held: Claim | None = None,
+) -> Claim:
     """Take over the landing of the writer's brokers from every earlier run. Raises ByQueue if a log is to be
     landed of which the table has some queues.
 
@@ -93,11 +99,14 @@ def claim(path: str, writer: Writer, by_queue: bool = False, settled: int | None
     - writer: the brokers
     - by_queue: will commits say where each queue ends?
     - settled: the version up to which no commit's dead letters are missing (deadletters.py)
+    - held: a claim of some of the brokers that this run has had so far; Fenced if it has ended
     """
     refusal = None
     more: dict[str, Any] = {BY_QUEUE: by_queue} | ({} if settled is None else {SETTLED: settled})
     for _ in range(ATTEMPTS):
         table = open_table(path)
+        if held is not None:
+            held.check(table, path)
         for broker in sorted(() if by_queue else landed_by_queue(table, writer.brokers)):
             raise ByQueue(
                 f"{path}: broker {broker} was landed from a cluster, queue by queue, so its store can't say what"
@@ -127,8 +136,7 @@ def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
     writer = Writer.of([*held.writer.brokers, *brokers])
     if writer == held.writer:
         return held
-    held.check(open_table(path), path)
-    return claim(path, writer, held.by_queue)
+    return claim(path, writer, held.by_queue, held=held)
 
 
 def commit_files(
