@@ -25,9 +25,17 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
-from hatwisted.pipeline.delta.errors import Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.queuetails import NOTE, QueueTails, landed_queues, noted_queues, queue_note
+from hatwisted.pipeline.delta.queuetails import (
+    BY_QUEUE,
+    NOTE,
+    QueueTails,
+    landed_by_queue,
+    landed_queues,
+    noted_queues,
+    queue_note,
+)
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
@@ -77,18 +85,33 @@ class Brought:
     note: Mapping[str, Any] = field(default_factory=dict)
 
 
-def claim(path: str, writer: Writer, by_queue: bool = False, settled: int | None = None) -> Claim:
-    """Take over the landing of the writer's brokers from every earlier run.
+def claim(
+    path: str,
+    writer: Writer,
+    by_queue: bool = False,
+    settled: int | None = None,
+    held: Claim | None = None,
+) -> Claim:
+    """Take over the landing of the writer's brokers from every earlier run. Raises ByQueue if a log is to be
+    landed of which the table has some queues.
 
     - path: of the table
     - writer: the brokers
     - by_queue: will commits say where each queue ends?
     - settled: the version up to which no commit's dead letters are missing (deadletters.py)
+    - held: a claim of some of the brokers that this run has had so far; Fenced if it has ended
     """
     refusal = None
-    more = {} if settled is None else {SETTLED: settled}
+    more: dict[str, Any] = {BY_QUEUE: by_queue} | ({} if settled is None else {SETTLED: settled})
     for _ in range(ATTEMPTS):
         table = open_table(path)
+        if held is not None:
+            held.check(table, path)
+        for broker in sorted(() if by_queue else landed_by_queue(table, writer.brokers)):
+            raise ByQueue(
+                f"{path}: broker {broker} was landed from a cluster, queue by queue, so its store can't say what"
+                " the table lacks: land the cluster, or the store into another table"
+            )
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
         found = Claim(writer, max(epochs, default=0) + 1, by_queue)
         try:
@@ -113,8 +136,7 @@ def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
     writer = Writer.of([*held.writer.brokers, *brokers])
     if writer == held.writer:
         return held
-    held.check(open_table(path), path)
-    return claim(path, writer, held.by_queue)
+    return claim(path, writer, held.by_queue, held=held)
 
 
 def commit_files(

@@ -17,3 +17,7 @@ class Fenced(PipelineError):
 
 class Unclaimed(PipelineError):
     """There are rows of a broker that this run hasn't claimed; they aren't committed."""
+
+
+class ByQueue(PipelineError):
+    """The table has some queues of a broker, and where its log goes on after them isn't one place."""

@@ -6,12 +6,15 @@ whatever is killed, and whoever lands next reads one commit of the log instead o
 queues (a landing of stores, or of an earlier version) makes the notes before it worthless: then the rows
 are asked, and the record that lies last in its broker's log is a queue's last.
 
+Whoever restores an earlier version of the table takes back what later commits said.
+
 The note outranks the rows where it's there: of a topic that was created again, or a master that was replaced by
 one with fewer messages, the rows of before have higher offsets than the last one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +28,8 @@ from hatwisted.wire.messagequeue import MessageQueue
 
 NOTE: Final = "hatwisted"
 """Key of what a commit says about itself in Delta's commit information."""
+BY_QUEUE: Final = "by_queue"
+"""Within a claim's note."""
 NOTED_QUEUES: Final = 10_000
 """Queues that a commit tells of, in some 600 KB; of more the rows are asked."""
 _QUEUE: Final = ("topic", "broker", "queue_id")
@@ -110,6 +115,23 @@ def noted_queues(table: DeltaTable, brokers: Iterable[str]) -> tuple[QueueTails,
     return found, frozenset(waiting | unknown)
 
 
+def landed_by_queue(table: DeltaTable, brokers: Iterable[str]) -> set[str]:
+    """Those of these brokers whose last rows came queue by queue: their log's last row says nothing of what lies
+    before it."""
+    found: set[str] = set()
+    waiting = set(brokers)
+    for note in commit_notes(table) if waiting else ():
+        concerned = waiting.intersection(note.get("brokers", waiting))
+        if "application" in note:
+            found |= concerned & {queue.broker_name for queue in _queues_in(note) or ()}
+        elif note.get(BY_QUEUE) is not False:
+            continue
+        waiting -= concerned
+        if not waiting:
+            break
+    return found
+
+
 def queue_note(before: tuple[QueueTails, frozenset[str]], moved: QueueTails) -> dict[str, Any]:
     """What a commit says of its brokers' queues; nothing, if there are too many.
 
@@ -128,16 +150,39 @@ def queue_note(before: tuple[QueueTails, frozenset[str]], moved: QueueTails) -> 
 
 
 def commit_notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
-    """What the table's commits say of themselves, the newest first, as far back as its history reaches."""
-    seen, looked_at = 0, _FIRST_LOOK
+    """What the table's commits say of themselves, the newest first, as far back as its history reaches; but for
+    those that were taken back by restoring an earlier version."""
+    return (note for note, holds in _all_notes(table) if holds)
+
+
+def was_taken_back(table: DeltaTable, application: str) -> bool:
+    """Has somebody restored a version from before the last batch of a landing? application: its name."""
+    theirs = (holds for note, holds in _all_notes(table) if note.get("application") == application)
+    return not next(theirs, True)
+
+
+def _all_notes(table: DeltaTable) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """(what a commit says of itself, whether that still holds)."""
+    seen, looked_at, restored = 0, _FIRST_LOOK, math.inf
     while True:
         history = table.history(looked_at)
         for entry in history[seen:]:
-            if isinstance(note := entry.get(NOTE), dict):
-                yield note
+            holds = entry["version"] <= restored
+            if holds and entry.get("operation") == "RESTORE":
+                restored = _restored(entry)
+            elif isinstance(note := entry.get(NOTE), dict):
+                yield note, holds
         if len(history) < looked_at:
             return
         seen, looked_at = looked_at, looked_at * 10
+
+
+def _restored(entry: Mapping[str, Any]) -> int:
+    """Which version was restored; -1 if that isn't said, but a time: nothing of before is relied on then."""
+    try:
+        return int(entry["operationParameters"]["version"])
+    except (KeyError, TypeError, ValueError):
+        return -1
 
 
 def _notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:

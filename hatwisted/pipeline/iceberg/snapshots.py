@@ -97,17 +97,20 @@ class IcebergClaim:
                 )
 
 
-def claim(table: Table, name: str, brokers: Iterable[str]) -> IcebergClaim:
+def claim(table: Table, name: str, brokers: Iterable[str], held: IcebergClaim | None = None) -> IcebergClaim:
     """Take over the landing of brokers from every earlier run.
 
     - table: which
     - name: of the table, for errors
     - brokers: whose logs
+    - held: a claim of some of them that this run has had so far; Fenced if it has ended
     """
     wanted, run = tuple(sorted(set(brokers))), uuid.uuid4().hex[:RUN_LETTERS]
     for _ in range(ATTEMPTS):
         with plainly(name):
             table.refresh()
+        if held is not None:
+            held.check(table, name)
         before = {table.properties.get(RUN + broker) for broker in wanted} - {None}
         found = IcebergClaim(run, wanted, frozenset(map(str, before)))
         change = _Once(table)

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from hatwisted.pipeline.schemas.jsontypes import struct_of
-from hatwisted.pipeline.schemas.sparktypes import spark_struct
+from hatwisted.pipeline.schemas.sparktypes import MAX_DIGITS, spark_struct
 from hatwisted.pipeline.schemas.values import (
     MALFORMED,
     MISSING,
@@ -51,6 +51,7 @@ class JsonDecoder:
         found = spark_struct(schema, name) if schema.get("type") == "struct" else struct_of(schema, name)
         self.type: pa.StructType = found.arrow
         self._decoder = msgspec.json.Decoder(found.python)
+        self._has_decimals = _has_decimals(self.type)
 
     def decode(self, body: bytes) -> Mapping[str, Any]:
         try:
@@ -61,7 +62,26 @@ class JsonDecoder:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             what = str(error).removeprefix("JSON is malformed: ")
             raise Misfit(MALFORMED, f"isn't JSON: {what}" if body else "the body is empty") from None
+        if self._has_decimals:
+            _check_decimals(value)
         return value
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    parts = [kind.field(number).type for number in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(_has_decimals, parts))
+
+
+def _check_decimals(value: Any) -> None:
+    """Raises Misfit for one with more digits behind the point than any column has: pyarrow looks for it beyond the
+    end of a table, finds something else, or ends the process."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and exponent < -MAX_DIGITS:
+            raise Misfit(WRONG_VALUE, f"a decimal has more than {MAX_DIGITS} digits behind its point")
+    elif isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_decimals(part)
 
 
 def _text(raw: msgspec.Raw) -> str | None:

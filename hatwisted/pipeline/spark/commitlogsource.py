@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
+from hatwisted.pipeline.errors import LostRange
 from hatwisted.pipeline.spark.commitlogstream import LogStreamReader, starting_offsets
 from hatwisted.pipeline.spark.filters import (
     FilterPushdown,
@@ -47,7 +48,9 @@ class CommitLogSource(DataSource):
     def reader(self, schema: StructType) -> LogReader:
         options = self._options()
         kind = PushingLogReader if is_given_filters() else LogReader
-        return kind(StoreList.of(options), ReadTask.of(options, schema), options.size("splitBytes"))
+        found = kind(StoreList.of(options), ReadTask.of(options, schema), options.size("splitBytes"))
+        found.is_whole = options.flag("failOnDataLoss", False)
+        return found
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return reader_or_refusal(lambda: self._stream_reader(schema))
@@ -72,6 +75,9 @@ class LogReader(DataSourceReader):
     - time_grain: as `time_bounds` takes it
     """
 
+    is_whole = False
+    """Is it an error if the log doesn't reach back any more to the offset from which on it's to be read?"""
+
     def __init__(
         self, stores: StoreList, read_task: ReadTask, split_bytes: int | None, time_grain: int = TIME_GRAIN
     ) -> None:
@@ -89,6 +95,11 @@ class LogReader(DataSourceReader):
             begin = begin if first is None else max(begin, first)
             end = end if last is None else min(end, last)
             found += map(LogPartition, store.splits(begin, end, self._split_bytes))
+            if self.is_whole and first is not None and first < store.min_offset:
+                raise LostRange(
+                    f"{store.path}: broker {store.broker}: offsets {first} to {store.min_offset} were deleted"
+                    " before they were read: set failOnDataLoss=false to continue with what is left"
+                )
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

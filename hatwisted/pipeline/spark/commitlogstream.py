@@ -4,7 +4,8 @@ A place is one physical offset per broker, `{"broker-a": 1234, "broker-b": 99}`,
 log determines everything else, so a batch that Spark repeats after a crash is made of the same records, and a
 checkpoint holds across restarts, versions and machines. Beside it, under `:last`, is where the record before it
 starts and when it was stored: a log that was cut after a crash and has grown on past the place has another one
-there.
+there. And under `:first`, where the batch that led to it began, if that's no batch's end: in the first one, and in
+the log of a broker that appeared. Spark keeps ends alone.
 
 Logs don't only grow. Retention deletes old files, and a broker that crashed may cut its log's end. A stream that
 was to read what is gone, or has read what is gone, fails (`failOnDataLoss`), or continues with what is left.
@@ -38,7 +39,8 @@ from hatwisted.pipeline.spark.streamlag import Waiting, lag_of
 Offsets = dict[str, int]
 """Physical offset by broker."""
 LAST: Final = ":last"
-"""No broker's name: brokers are named by folders, or by letters, digits, - and _."""
+FIRST: Final = ":first"
+"""No brokers' names: brokers are named by folders, or by letters, digits, - and _."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ def starting_offsets(options: Options) -> Start:
 
 def offsets_alone(tree: Mapping[str, Any]) -> Offsets:
     """Of a place, without what is beside them."""
-    return {broker: offset for broker, offset in tree.items() if broker != LAST}
+    return {broker: offset for broker, offset in tree.items() if broker not in (LAST, FIRST)}
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -81,6 +83,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._split_bytes = split_bytes
         self._limits = limits
         self._target: Offsets | None = None
+        self._initial: Offsets | None = None
         self._now = now
         self._reported: Offsets | None = None
         self._lag: dict[str, Any] = {}
@@ -91,7 +94,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise PipelineError(
                 f"commitlog: startingOffsets names broker {min(unknown)!r}; there are: {', '.join(stores)}"
             )
-        return {broker: self._first(store) for broker, store in stores.items()}
+        self._initial = {broker: self._first(store) for broker, store in stores.items()}
+        return dict(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return self._limits.of_a_trigger()
@@ -117,12 +121,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._limited(stores, begins, ends)
         self._note_lag(stores, self._reported, ends)
         moved = [broker for broker, end in ends.items() if start.get(broker) != end]
+        is_first = start == self._initial  # Spark makes it a batch, whether there's something in it or not
+        if not moved and not is_first:
+            return start
         lasts = {broker: last for broker in moved if (last := stores[broker].record_before(ends[broker]))}
         kept = {broker: last for broker, last in start.get(LAST, {}).items() if broker not in moved}
         found: dict[str, Any] = {**offsets_alone(start), **ends}
         if kept or lasts:
             found[LAST] = {**kept, **{broker: list(last) for broker, last in lasts.items()}}
-        return found
+        firsts = {broker: at for broker, at in begins.items() if is_first or broker not in start}
+        return found | ({FIRST: firsts} if firsts else {})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Spark shows it next to the offset reached: the difference is the stream's lag in bytes."""
@@ -139,11 +147,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         stores = self._stores.stores()
         self._check_brokers(end, stores)
+        begins = offsets_alone(start) | end.get(FIRST, {})
         return [
             partition
             for broker, store in stores.items()
             if broker in end
-            for partition in self._planned(store, start.get(broker), end[broker])
+            for partition in self._planned(store, begins.get(broker), end[broker])
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -157,7 +166,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(start, dict):
             given = start.get(store.broker, store.min_offset)
             if 0 < given < store.min_offset:
-                self._lost(store, f"offsets {given} to {store.min_offset} were deleted before they were read")
+                self._deleted(store, given)
             return store.boundary_at_or_after(given)
         end = store.end()
         return end if start is OffsetBound.LATEST else store.min_offset
@@ -166,19 +175,25 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return
         reached = store.end()  # lists the files again, so it comes before what asks for the first one
-        begin = self._begin(store, start, end)
+        begin = store.min_offset if start is None else start
         if reached < end:
             self._lost(store, f"the log ends at {reached}, before {end}, which it had reached")
-        for split in store.splits(begin, end, self._split_bytes):
-            aligned = split.aligned or split.begin == begin == start
-            yield LogPartition(replace(split, aligned=aligned))
+        if end < begin:
+            self._lost(
+                store, f"a planned batch ends at {end}, and the log would be read from {begin} on by now"
+            )
+        splits = store.splits(begin, end, self._split_bytes)
+        if begin < store.min_offset:  # as of this very listing
+            self._deleted(store, begin)
+        for split in splits:
+            yield LogPartition(replace(split, aligned=split.aligned or split.begin == start))
 
     def _begin(self, store: LogStore, start: int | None, end: int) -> int:
         """Where reading really begins: a broker that is new begins with its first file."""
         if start is None:
             return store.min_offset
         if start < store.min_offset < end:
-            self._lost(store, f"offsets {start} to {store.min_offset} were deleted before they were read")
+            self._deleted(store, start)
             return store.min_offset
         if end < start:
             self._lost(store, f"the log ends at {end}, before {start}, which was read already")
@@ -231,6 +246,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"commitlog: the stream has read broker {broker!r} up to {offsets[broker]}, and its store is "
                     "gone: bring it back, or set failOnDataLoss=false"
                 )
+
+    def _deleted(self, store: LogStore, begin: int) -> None:
+        self._lost(store, f"offsets {begin} to {store.min_offset} were deleted before they were read")
 
     def _lost(self, store: LogStore, what: str) -> None:
         message = f"{store.path}: broker {store.broker}: {what}"

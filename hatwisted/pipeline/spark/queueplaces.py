@@ -5,9 +5,9 @@
      ":last": {"Orders": {"broker-a": {"0": [734003200, 1795221192756]}}}}
 
 The offset reached, and beside it two things that it alone doesn't say. Where the batch that led to it began, if
-that wasn't the batch before's place: in a queue that was new, or begun again. And which record is the last one
-before it, by its physical offset and store time: in a topic that was created again, another message is there.
-Names of topics have no colon. A checkpoint of an earlier version has the offsets alone.
+that wasn't the batch before's place: in the first batch, and in a queue that was new, or begun again. And which
+record is the last one before it, by its physical offset and store time: in a topic that was created again, another
+message is there. Names of topics have no colon. A checkpoint of an earlier version has the offsets alone.
 
 Keys are sorted, since Spark compares places as text.
 """

@@ -81,6 +81,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._edges = TimeEdges()
         self._opened: tuple[ClusterReader, QueueWatch] | None = None
         self._target: Offsets | None = None
+        # Where the first batch begins. Spark keeps where batches end alone: that one has to say it.
+        self._initial: dict[str, Any] | None = None
         self._now = now
         self._reported: Offsets | None = None
         self._lag: dict[str, Any] = {}
@@ -98,7 +100,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = self._cluster.bounds(queues)
         begins = resolve(self._cluster, queues, bounds, self._limits.start, OffsetBound.EARLIEST)
         check_within(begins, bounds, "startingOffsets")
-        return offsets_json(begins)
+        self._initial = offsets_json(begins)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return self._limits.of_a_trigger()
@@ -109,6 +112,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         reached = stored_places(start)
+        is_first = start == self._initial
+        if is_first:  # Spark makes it a batch, whether there's something in it or not
+            reached = {queue: place._replace(begin=place.offset) for queue, place in reached.items()}
         queues = self._queues_of(reached)
         bounds = self._watch.bounds(queues, wait=self._waits)
         self._reported = {queue: each.high for queue, each in bounds.items()}
@@ -123,11 +129,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waiting = sum(ends[queue] - begins[queue] for queue in ends)
         if not self._waits and not self._pace.is_due(waiting):
             self._note_lag(queues, begins)
-            return start
+            return places_json(reached)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._trigger_limits.applied(self._cluster, queues, begins, ends, self._absent)
         self._note_lag(queues, ends)
-        self._planned = places_json({**reached, **self._places(queues, reached, begins, ends)})
+        moved = self._places(queues, reached, begins, ends)
+        if is_first:
+            moved = {queue: place._replace(begin=begins[queue]) for queue, place in moved.items()}
+        self._planned = places_json({**reached, **moved})
         return self._planned
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -136,7 +145,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         reached, ends = stored_places(start), stored_places(end)
-        wanted = {queue: place for queue, place in ends.items() if place != reached.get(queue)}
+        wanted = {
+            queue: place
+            for queue, place in ends.items()
+            if place != reached.get(queue) and place.begin != place.offset
+        }
         if not wanted:
             return []
         queues = self._queues_of(wanted)

@@ -126,6 +126,20 @@ def test_a_lost_checkpoint_repeats_nothing(lake: Lake) -> None:
     assert lake.offsets() == lake.store.offsets
 
 
+def test_what_a_restored_version_lacks_is_landed_again(lake: Lake) -> None:
+    """The checkpoint says of rows that they have landed, which are in no version any more that counts."""
+    lake.store.append(50)
+    lake.land()
+    restored = DeltaTable(str(lake.table)).version()
+    lake.store.append(30)
+    lake.land()
+    DeltaTable(str(lake.table)).restore(restored)
+    lake.store.append(7)
+    assert lake.land().rows == 37
+    assert lake.offsets() == lake.store.offsets
+    assert lake.land().rows == 0
+
+
 def test_a_slave_goes_on_where_its_master_was_landed(lake: Lake) -> None:
     lake.store.append(500)
     lake.land()

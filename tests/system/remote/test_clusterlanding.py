@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +23,7 @@ from hatwisted.pipeline.delta.commits import claim
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.queuetails import noted_queues
+from hatwisted.pipeline.delta.queuetails import NOTE, noted_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
@@ -91,6 +92,37 @@ class OnceTests(LandingCase):
         self.land()
         self.assertEqual(self.rows(), of(BROKER, 42))
         self.assertEqual(noted_queues(DeltaTable(self.table), [BROKER])[1], frozenset())
+
+    def test_after_an_earlier_version_was_restored_what_it_lacks_lands_again(self) -> None:
+        master = self.group(40)
+        self.land()
+        restored = DeltaTable(self.table).version()
+        for count in (30, 5):
+            more(master, count)
+            self.land()
+        DeltaTable(self.table).restore(restored)
+        self.assertEqual(self.rows(), of(BROKER, 40))
+        more(master, 1)
+        self.assertEqual(self.land().rows, 36)
+        self.assertEqual(self.land().rows, 0)
+        for _ in range(2):  # what was restored may be taken back, too
+            DeltaTable(self.table).restore(DeltaTable(self.table).version() - 1)
+            DeltaTable(self.table).restore(restored)
+        self.assertEqual(self.land().rows, 36)
+        self.assertEqual(self.rows(), of(BROKER, 76))
+
+    def test_likewise_of_one_by_its_time(self) -> None:
+        master = self.group(40)
+        self.land()
+        for count in (30, 5):
+            more(master, count)
+            self.land()
+        history = DeltaTable(self.table).history()
+        batches = [entry["timestamp"] for entry in history if "application" in entry.get(NOTE, {})]
+        DeltaTable(self.table).restore(datetime.fromtimestamp(batches[1] / 1000, UTC))
+        lacking = master.high - len(self.rows())
+        self.assertEqual(self.land().rows, lacking)
+        self.assertEqual(self.rows(), of(BROKER, 75))
 
     def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
         self.group(2000)

@@ -166,6 +166,46 @@ class PlannedBatchTest(StreamCase):
         with self.assertRaisesRegex(OffsetsGone, "messages 0 to 39 are gone by retention"):
             self.rows(self.stream(), start, end)
 
+    def test_the_first_batch_begins_where_it_began(self) -> None:
+        """Spark keeps where batches end alone, and asks for the first one's begin again when it's repeated."""
+        for begin, planned in (("latest", of(BROKER, 100, 130)), ("earliest", of(BROKER, 130))):
+            for more in (0, 7):
+                with self.subTest(begin=begin, more=more):
+                    master, other = self.group(100), self.group(20, name="broker-b")
+                    reader = self.stream(startingOffsets=begin)
+                    start = reader.initialOffset()
+                    master.messages |= {offset: record(offset) for offset in range(100, 130 + more)}
+                    master.high = 130
+                    end = reader.latestOffset(start, ReadAllAvailable())
+                    master.high += more
+                    other.messages |= {offset: record(offset) for offset in range(20, 20 + more)}
+                    other.high += more
+                    again = self.stream(startingOffsets=begin)
+                    found = self.rows(again, again.initialOffset(), end)
+                    unmoved = of("broker-b", 20) if begin == "earliest" else []
+                    self.assertEqual(found, planned + unmoved)
+                    at, rest = self.trigger(again, end)
+                    self.assertEqual(rest, of(BROKER, 130, 130 + more) + of("broker-b", 20, 20 + more))
+                    self.assertEqual(self.trigger(again, at), (at, []))
+        for offset in range(40):
+            del master.messages[offset]
+        master.low = 40
+        again = self.stream(startingOffsets="earliest")
+        with self.assertRaisesRegex(OffsetsGone, "messages 0 to 39 are gone by retention"):
+            self.rows(again, again.initialOffset(), end)
+
+    def test_so_does_one_without_rows(self) -> None:
+        """Spark makes the first place a batch, also where nothing has come, or not enough."""
+        for options in ({}, {"minOffsetsPerTrigger": "50"}):
+            master = self.group(100)
+            reader = self.stream(startingOffsets="latest", **options)
+            end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+            master.messages |= {offset: record(offset) for offset in range(100, 130)}
+            master.high = 130
+            again = self.stream(startingOffsets="latest")
+            self.assertEqual(self.rows(again, again.initialOffset(), end), [])
+            self.assertEqual(self.trigger(again, end)[1], of(BROKER, 100, 130))
+
     def test_a_queue_that_was_begun_again_likewise(self) -> None:
         master = self.group(50)
         reader = self.stream(failOnDataLoss="false")

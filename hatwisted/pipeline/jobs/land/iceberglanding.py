@@ -165,8 +165,7 @@ class IcebergLanding:
 
         brokers = {*self.held.brokers, *self.source.writer().brokers}
         if brokers > {*self.held.brokers}:
-            self.held.check(self.table, self.name)
-            self.held = claim(self.table, self.name, brokers)
+            self.held = claim(self.table, self.name, brokers, self.held)
             self.ids = FileIds(self.held.run)
             remove_left(self.table, self.name, self.held.ended)
         self.ends = landed_tails(self.table, self.name, self.held.brokers)

@@ -35,6 +35,7 @@ from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
+from hatwisted.pipeline.delta.queuetails import was_taken_back
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import PipelineError
@@ -243,10 +244,8 @@ class _SparkRun:
         if self.held.by_queue:
             note_queues(self.path, self.held)
         while True:
-            if self._is_behind(state):
-                _log.warning(
-                    "%s: the table has rows of beyond this checkpoint: going on after those", state.folder
-                )
+            if (why := self._unfit(state)) is not None:
+                _log.warning("%s: %s: going on after the table's last rows", state.folder, why)
                 state = state.renewed()
             query = SparkLanding(
                 self.path, self.source, state, self.held, self.options, before, self.report, self.seconds
@@ -261,14 +260,20 @@ class _SparkRun:
                 self.source.check(landed_tails(self.path, held.writer.brokers))
                 _log.info("%s: landing the brokers %s", self.path, ", ".join(held.writer.brokers))
 
-    def _is_behind(self, state: LandingState) -> bool:
-        """Has somebody else landed what this checkpoint would land again?"""
+    def _unfit(self, state: LandingState) -> str | None:
+        """Why this checkpoint isn't followed: somebody else has landed what it would land again, or it says of
+        rows that they have landed, and a version without them was restored. None: it is."""
         if state.fresh:
-            return False
-        last = open_table(self.path).transaction_version(state.application)
+            return None
+        table = open_table(self.path)
+        if was_taken_back(table, state.application):
+            return "the table was restored to a version from before this checkpoint"
+        last = table.transaction_version(state.application)
         found = reached(state.spark_folder, lambda batch: last is not None and last >= batch)
         tails = landed_tails(self.path, self.held.writer.brokers)
-        return found is not None and self.source.is_beyond(found, self.path, tails)
+        if found is not None and self.source.is_beyond(found, self.path, tails):
+            return "the table has rows of beyond this checkpoint"
+        return None
 
 
 def _paths(sources: str | Sequence[str]) -> tuple[str, ...]:

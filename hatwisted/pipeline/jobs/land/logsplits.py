@@ -23,14 +23,15 @@ def log_splits(
     - begins: where it goes on, by broker; else at the log's first record
     - split_bytes: of a piece
     """
-    for broker, store in source.stores().items():
-        if broker not in brokers:
-            continue
-        begin = begins.get(broker, store.min_offset)
-        if begin < store.min_offset:
+    # A store that comes later may lose files while those before it land: where it began is noted now.
+    stores = {broker: store for broker, store in source.stores().items() if broker in brokers}
+    at = {broker: begins.get(broker, store.min_offset) for broker, store in stores.items()}
+    for broker, store in stores.items():
+        begin = at[broker]
+        splits = store.splits(begin, None, split_bytes)
+        if begin < store.min_offset:  # as of this very listing
             _lost(source, store, begin)
-            begin = store.min_offset
-        for split in store.splits(begin, None, split_bytes):
+        for split in splits:
             yield replace(split, aligned=split.aligned or split.begin == begin)
 
 

@@ -25,7 +25,7 @@ from hatwisted.pipeline.delta.datafiles import COMPRESSION_LEVEL
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
-from hatwisted.pipeline.jobs.latest.lastrows import KEY, LATER
+from hatwisted.pipeline.jobs.latest.lastrows import KEY, later
 
 PARTITION_BY: Final = ("topic",)
 PROPERTY: Final = "hatwisted.latest"
@@ -144,7 +144,7 @@ class KeyedTable:
             ),
             commit_properties=properties,
         )
-        did = merge.when_matched_update_all(LATER).when_not_matched_insert_all().execute()
+        did = merge.when_matched_update_all(later(rows.column_names)).when_not_matched_insert_all().execute()
         return did["num_target_rows_inserted"], did["num_target_rows_updated"]
 
     def compact(self) -> None:

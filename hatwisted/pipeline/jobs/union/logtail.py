@@ -50,9 +50,20 @@ class StoreTail:
     more: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows."""
-        for split in self.store.splits(self.begin, self.end):
+        """The rows. Raises LostRange if some of them are gone by now."""
+        splits = self.store.splits(self.begin, self.end)
+        if self.begin < self.store.min_offset:
+            self._lost()
+        for split in splits:
             yield from read_split(split, columns)
+
+    def _lost(self) -> None:
+        store = self.store
+        upto = min(store.min_offset, self.end)
+        what = f"{store.path}: broker {store.broker}: offsets {self.begin} to {upto} were deleted before"
+        if not is_lossy(self.more):
+            raise LostRange(f"{what} they were read: {GO_ON}")
+        _log.warning("%s they were read", what)
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,11 @@ class QueueTails:
         with ClusterReader(self.source.reading().settings) as cluster:
             for each in self.ranges:
                 yield from cluster.read(each, columns)
+
+
+def is_lossy(more: Mapping[str, str]) -> bool:
+    """Do options of a log's read allow that some of it is gone?"""
+    return {name.lower(): value.lower() for name, value in more.items()}.get("failondataloss") == "false"
 
 
 def log_source(log: Log, table: DeltaTable) -> Stores | Cluster:
@@ -110,9 +126,7 @@ def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
             )
     tails = landed_tails(path, stores, table)
     source.check(tails)
-    lossy = {name.lower(): value.lower() for name, value in source.more.items()}.get(
-        "failondataloss"
-    ) == "false"
+    lossy = is_lossy(source.more)
     found = []
     for broker, store in stores.items():
         begin, end = tails[broker].end if broker in tails else store.min_offset, store.end()

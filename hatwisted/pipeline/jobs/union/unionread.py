@@ -33,7 +33,14 @@ from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS
 from hatwisted.pipeline.jobs.land.locallanding import unsupported
-from hatwisted.pipeline.jobs.union.logtail import Log, QueueTails, StoreTail, log_source, log_tail
+from hatwisted.pipeline.jobs.union.logtail import (
+    Log,
+    QueueTails,
+    StoreTail,
+    is_lossy,
+    log_source,
+    log_tail,
+)
 from hatwisted.pipeline.spark.queueoffsets import offsets_json
 
 if TYPE_CHECKING:
@@ -138,6 +145,7 @@ def _store(spark: SparkSession, part: StoreTail, names: str) -> DataFrame:
     return (
         spark.read.format("commitlog")
         .options(**part.more)
+        .option("failOnDataLoss", str(not is_lossy(part.more)).lower())
         .option("columns", names)
         .option("broker", part.store.broker)
         .option("physicalOffsetFrom", part.begin)

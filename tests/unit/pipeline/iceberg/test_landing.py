@@ -25,6 +25,7 @@ from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import icebergfiles, orphans, snapshots, upkeep
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
+from hatwisted.pipeline.jobs.land import landingrounds
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from tests.support.golden import GOLDEN
@@ -134,6 +135,33 @@ class LandTests(IcebergCase):
         self.assertEqual((self.offsets(), self.offsets("broker-b")), (self.store.offsets, other.offsets))
         runs = [self.table.properties[f"{snapshots.RUN}broker-{letter}"] for letter in "ab"]
         self.assertEqual(len({*runs, *before.values()}), len(before) + 1)
+
+    def test_it_isnt_claimed_by_a_run_that_another_one_has_ended(self) -> None:
+        other = GrowingStore(self.folder / "late" / "broker-b", seed=1)
+        other.append(30)
+        self.store.append(50)
+        stop, rounds = threading.Event(), iter(range(100))
+        later: list[str] = []
+
+        def progress(done: int, total: int) -> None:
+            if next(rounds) == 1:  # the first batch is in the table; nothing has come since
+                stop.set()
+
+        def claimed_elsewhere(*given: Any) -> int:
+            if not later:
+                later.append(claim(self.table, NAME, ["broker-a"]).run)
+                (self.folder / "broker-b").symlink_to(other.root)
+            return 0
+
+        both = self.folder / "broker-*"
+        with (
+            patch.object(upkeep, "expire", claimed_elsewhere),
+            patch.object(landingrounds, "COMPACT_EVERY", 0.0),
+            self.assertRaises(Fenced),
+        ):
+            self.land(both, mode="continuous", every=0.01, stop=stop, progress=progress)
+        self.assertEqual(self.table.properties[f"{snapshots.RUN}broker-a"], later[0])
+        self.assertNotIn(f"{snapshots.RUN}broker-b", self.table.properties)
 
 
 class OnceTests(IcebergCase):

@@ -16,6 +16,7 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land import deadletterjob
 from hatwisted.pipeline.jobs.land.deadletterjob import DeadLetterResult, dead_letters
+from hatwisted.pipeline.jobs.latest.latesttable import latest
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
 
@@ -62,6 +63,19 @@ class DeadLetterTests(SchemaCase):
         # Landing goes on after the log's last row, wherever that is now.
         self.append(*GOOD)
         self.assertEqual(self.land(MENDED).rows, 2)
+
+    def test_the_last_message_of_each_key_gets_its_value_too(self) -> None:
+        self.append(*GOOD, *BAD)
+        self.land()
+        into = f"{self.table}-last"
+        latest(self.table, into, key="queue_offset")
+        self.assertEqual(self.look(MENDED).landed, 1)
+        merged = latest(self.table, into, key="queue_offset")
+        self.assertEqual((merged.inserted, merged.updated), (0, 1))
+        rows = DeltaTable(into).to_pyarrow_table(columns=["physical_offset", "Orders"])
+        values: list[Any] = rows.sort_by("physical_offset").column("Orders").to_pylist()
+        self.assertEqual(values, self.values())
+        self.assertEqual(latest(self.table, into, key="queue_offset").updated, 0)
 
     def test_a_body_with_a_wrong_checksum_never_fits(self) -> None:
         self.append(*GOOD)

@@ -12,12 +12,16 @@ from unittest.mock import patch
 
 from deltalake import DeltaTable
 
+from hatwisted.pipeline.decode.conditions import Condition
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import FENCE, claim
 from hatwisted.pipeline.delta.datafiles import DataFiles
-from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.deltatable import prepare_table
+from hatwisted.pipeline.delta.errors import ByQueue, Fenced
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.queuetails import last_of_queues
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import DamagedLogRange, LostRange, PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import audit
@@ -230,6 +234,38 @@ class LocalTests(LakeCase):
         self.assertGreater(self.land(source=source).rows, 1000)
         shutil.rmtree(Path(self.table, "_landing"))
         self.assertEqual(self.land().rows, 0)
+
+    def test_what_is_deleted_while_another_brokers_log_lands_is_told(self) -> None:
+        self.store.append(40)
+        self.other.append(8000)
+        first, second, *_ = sorted((self.other.root / "commitlog").iterdir())
+        both = (self.store.root, self.other.root)
+        with self.assertRaisesRegex(
+            LostRange, "broker-b: offsets 0 to 1048576 were deleted before they were"
+        ):
+            self.land(*both, progress=lambda done, total: first.unlink(missing_ok=True))
+        lossy = Stores([str(store) for store in both], {"failOnDataLoss": "false"})
+        with self.assertLogs("hatwisted.pipeline.jobs.land", "WARNING"):
+            self.land(source=lossy, progress=lambda done, total: second.unlink(missing_ok=True))
+        left = [offset for offset in self.other.offsets if offset >= 2 << 20]
+        self.assertEqual(self.offsets(), sorted(self.store.offsets + left))
+
+    def test_a_store_cant_go_on_where_queues_have_landed(self) -> None:
+        """Before a queue's last row its log has rows of other topics."""
+        self.store.append(400)
+        self.other.append(10)
+        prepare_table(self.table, landed_schema(), PARTITION_BY)
+        held = claim(self.table, Writer.of(["broker-a", "broker-b"]), by_queue=True)
+        files = landedfiles.landed_files(self.table, held, None, ())
+        (rows,) = read_arrow([str(self.store.root)], where=[Condition("topic", "=", "orders")])
+        files.write(with_store_date(rows))
+        queues = last_of_queues(rows)
+        landedfiles.commit_next(self.table, files.close(), application="it", held=held, queues=queues)
+        with self.assertRaisesRegex(ByQueue, "broker-a was landed from a cluster, queue by queue"):
+            self.land(self.store.root, self.other.root)
+        self.assertEqual(self.land(self.other.root).rows, 10)
+        with self.assertRaises(ByQueue):
+            self.land()
 
     def test_a_broker_by_another_name_than_its_folders_goes_on(self) -> None:
         source = Stores([str(self.store.root)], {"broker": "elsewhere"})

@@ -92,6 +92,21 @@ class StoreUnionTests(UnionCase):
         self.assertEqual(found[:40], self.store.offsets[:40])
         self.assertEqual(found[40:], [at for at in self.store.offsets if at >= 1 << 20])
 
+    def test_what_is_deleted_before_its_turn_comes_is_told(self) -> None:
+        self.store.append(40)
+        land([str(self.store.root)], self.table, LOCAL)
+        self.store.append(6000)
+        first, *_ = sorted((self.store.root / "commitlog").iterdir())
+        rows = union_arrow(self.table, str(self.store.root), ["physical_offset"])
+        left = Stores([str(self.store.root)], {"failOnDataLoss": "false"})
+        rest = union_arrow(self.table, left, ["physical_offset"])
+        first.unlink()
+        with self.assertRaisesRegex(LostRange, "to 1048576 were deleted before they were read: set failOn"):
+            rows.read_all()
+        with self.assertLogs("hatwisted.pipeline.jobs.union", "WARNING"):
+            found = rest.read_all().num_rows
+        self.assertEqual(found, 40 + sum(at >= 1 << 20 for at in self.store.offsets))
+
     def test_options_that_choose_rows_are_not_ignored(self) -> None:
         self.store.append(40)
         land([str(self.store.root)], self.table, LOCAL)

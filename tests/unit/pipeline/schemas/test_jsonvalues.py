@@ -176,6 +176,20 @@ class SparkSchemaTests(TestCase):
             ("byte", "128", "value"),
             ("integer", "2147483648", "value"),
             ("string", "null", "type"),
+            # pyarrow takes the first for 0, and of the second the process would end.
+            ("decimal(5,2)", "1E-77", "value"),
+            ("decimal(5,2)", "1E-999999999", "value"),
+            ({"type": "array", "elementType": "decimal(5,2)", "containsNull": True}, "[1, 1E-77]", "value"),
+            (
+                {
+                    "type": "map",
+                    "keyType": "string",
+                    "valueType": "decimal(5,2)",
+                    "valueContainsNull": True,
+                },
+                '{"a": 1E-77}',
+                "value",
+            ),
         ):
             with self.subTest(kind=kind), self.assertRaises(Misfit) as found:
                 self.struct(kind, nullable=False).decode(b'{"v": %s}' % text.encode())

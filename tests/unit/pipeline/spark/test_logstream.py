@@ -200,7 +200,7 @@ class TriggerTests(StreamCase):
     def test_an_empty_store_is_one_to_wait_for(self) -> None:
         reader = stream(self.log.root)
         start = reader.initialOffset()
-        self.assertEqual(triggers(reader, start), [])
+        self.assertEqual(triggers(reader, start), [[]])
         self.log.append(3)
         self.assertEqual(triggers(reader, start), [of("broker-a", self.log.offsets)])
 
@@ -336,6 +336,49 @@ class DeletedFileTests(StreamCase):
         reader = self.stream()
         with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted"):
             reader.partitions(self.start, {"broker-a": self.log.end})
+
+    def test_fails_for_a_repeated_batch_of_which_nothing_is_left(self) -> None:
+        reader = self.stream()
+        for end in (self.log.offsets[5], FILE_SIZE):
+            with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted"):
+                reader.partitions(self.start, {"broker-a": end})
+
+    def test_the_first_batch_of_a_broker_that_appeared_begins_where_it_began(self) -> None:
+        self.other.append(10)
+        reader = stream(self.other.root)
+        start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        self.log.append(5000)
+        end = stream(self.log.root, self.other.root).latestOffset(start, ReadAllAvailable())
+        self.delete_first()
+        with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted"):
+            stream(self.log.root, self.other.root).partitions(start, end)
+
+    def test_the_first_batch_begins_where_it_began(self) -> None:
+        """Spark keeps where batches end alone, and asks for the first one's begin again when it's repeated."""
+        for begin in ("earliest", "latest"):
+            with self.subTest(begin):
+                self.log.append(3000)
+                reader = stream(self.log.root, startingOffsets=begin)
+                start = reader.initialOffset()
+                self.log.append(30)
+                end = reader.latestOffset(start, ReadAllAvailable())
+                planned = rows(reader, start, end)
+                self.log.append(7)
+                again = stream(self.log.root, startingOffsets=begin)
+                self.assertEqual(rows(again, again.initialOffset(), end), planned)
+        self.delete_first()
+        again = stream(self.log.root)
+        start, end = {"broker-a": 0}, {"broker-a": self.log.offsets[3000], ":first": {"broker-a": 0}}
+        with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted"):
+            again.partitions(again.initialOffset(), end)
+
+    def test_a_batch_read_from_an_offset_can_be_asked_to_be_whole(self) -> None:
+        self.stream()
+        given = {"path": str(self.log.root), "columns": "physical_offset", "physicalOffsetFrom": "0"}
+        schema = spark_schema(("physical_offset",))
+        self.assertTrue(CommitLogSource(given).reader(schema).partitions())
+        with self.assertRaisesRegex(LostRange, "offsets 0 to 1048576 were deleted before they were read"):
+            CommitLogSource(given | {"failOnDataLoss": "true"}).reader(schema).partitions()
 
     def test_goes_on_with_what_there_is(self) -> None:
         reader = self.stream(failOnDataLoss="false")
