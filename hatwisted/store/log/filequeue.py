@@ -359,5 +359,5 @@ class FileQueue:
 def _named(error: OSError, path: str) -> OSError | StoreFull:
     """The same failure, as StoreFull if that's what it is."""
     if error.errno in NO_ROOM:
-        return StoreFull(f"no room for {path}: {error.strerror}; will try again when there is space")
+        return StoreFull(f"no room for {path}: {error.strerror}")
     return error
