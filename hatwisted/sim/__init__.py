@@ -8,7 +8,8 @@ first (one heap of calls for all machines); then `simdisk` with its `siminode`, 
 seed's `group` (`setup`), its `messageload`, its faults (`faultplan`, `faultinjector`, `decay` of bits while
 they go on, and `bitrot` at the end) and who looks after it (`simoperator`), with the `history` of the answers
 that clients got, judged by `promises` on what `storeview` and `logwatch` see; an `outcome` is what came of it.
-Some runs have a `transactionload`, or a `tableload` (with `firstmessages`): `deliveries` judges what brokers
+Some runs have a `transactionload`, or a `tableload` (with
+`tablechanges`, `firstmessages` and `remadetopics`): `deliveries` judges what brokers
 put by themselves later, `tablepromises` what they have confirmed about topics and groups, `indexcheck` the key
 index. Some have consumers: a `groupmember` is a process of theirs, `consumption` what its group was given, and
 `progresspromises` judges what brokers know of it. `waitwatch` looks at what waits in brokers, `tightlimits` at

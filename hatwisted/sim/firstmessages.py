@@ -12,7 +12,8 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Sent
 from hatwisted.sim.messageload import TIMEOUT, not_answered, request
-from hatwisted.sim.tablepromises import Key, TablePromises
+from hatwisted.sim.tablechanges import Key
+from hatwisted.sim.tablepromises import TablePromises
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.registration import PERM_READ, PERM_WRITE
 from hatwisted.wire.remoting import RemotingCommand

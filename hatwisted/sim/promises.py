@@ -66,6 +66,8 @@ class Promises:
         self._bodies: dict[bytes, Sent] = {}
         self._displaced: set[tuple[str, int]] = set()
         """Machines and messages of theirs that have lost their places in queues."""
+        self._deleted: set[tuple[str, int]] = set()
+        """Masters and messages whose topics they have deleted."""
         self.wrong: Wrong = NOTHING_WRONG
         """Bits that have changed at rest."""
 
@@ -106,7 +108,8 @@ class Promises:
 
     def emptied(self, machine: str) -> None:
         """An operator has emptied its store, or cut from it."""
-        self._displaced = {(name, number) for name, number in self._displaced if name != machine}
+        for lost in (self._displaced, self._deleted):
+            lost -= {(name, number) for name, number in lost if name == machine}
         for sent in self.sent.values():
             sent.on.discard(machine)
             sent.durable_on.discard(machine)
@@ -120,6 +123,27 @@ class Promises:
             for sent in self.sent.values()
             if machine in sent.on and sent.place is not None and sent.place.log_offset < below
         }
+
+    def deleting(self, topic: str) -> None:
+        """A master is asked to delete this topic."""
+        self._displaced |= {
+            (machine, number)
+            for number, sent in self.sent.items()
+            if sent.topic == topic
+            for machine in sent.on
+        }
+
+    def deleted(self, topic: str, master: str) -> None:
+        """It has done so; nothing was sent there meanwhile."""
+        self._deleted |= {
+            (master, number)
+            for number, sent in self.sent.items()
+            if sent.topic == topic and sent.code in STORED
+        }
+
+    def promoted(self) -> None:
+        """There's another master, which may not have heard of all deletions."""
+        self._deleted.clear()
 
     # -- what must hold --------------------------------------------------------------------------------------
 
@@ -180,6 +204,8 @@ class Promises:
                 yield Violation("entries", f"{here} #{offset} gives {_shown(seen)}, which nobody has sent")
             elif sent.code in NOT_STORED:
                 yield Violation("refused", f"{_told(sent)}, but {here} #{offset} gives it")
+            elif (store.name, sent.number) in self._deleted:
+                yield Violation("deleted", f"{_told(sent)}, which was deleted, but {here} #{offset} gives it")
             if seen.body in met and not (topic in BROKER_TOPICS or (sent is not None and sent.comes_later)):
                 yield Violation("once", f"{here} gives message at #{met[seen.body]} and #{offset} again")
             met[seen.body] = offset

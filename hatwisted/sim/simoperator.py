@@ -124,7 +124,9 @@ class Operator:
         """Does a machine have all that it promised to have?"""
         store = self._group.store(name)
         self._add(self._promises.check_all_stored(store))
-        self._add(self._promises.check_readable(store, self._queues))
+        remade = sorted({sent.topic for sent in self._promises.sent.values()}.difference(TOPICS))
+        queues = [(topic, queue_id) for topic in remade for queue_id in range(QUEUES)]
+        self._add(self._promises.check_readable(store, (*self._queues, *queues)))
         self.tables.check(name)
 
     def _add(self, violations: Iterable[Violation]) -> None:
@@ -262,6 +264,7 @@ class Operator:
             group.machines[old].kill()
         group.master = new
         self.tables.promoted(new)
+        self._promises.promoted()
         group.hands_off -= {old, new}
         self._due[new] = group.clock.seconds()
         self._due[old] = group.clock.seconds() + lasts

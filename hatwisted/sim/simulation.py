@@ -92,15 +92,15 @@ class Simulation:
         """Who was master when a message was sent, how many changes of configuration there had been, and how often
         the power had failed, on which disk."""
         self._client = RemotingClient(self.group.network.host(ADDRESSES["clients"]), self.clock)
+        events = LoadEvents(self._sent, self._answered)
         self._load = Load(
             self._client,
             self.clock,
             self.group.random("load"),
             LoadPattern(setup.pause, setup.sizes, setup.delayed, DELAYS),
             lambda: self.group.master_address,
-            LoadEvents(self._sent, self._answered),
+            events,
         )
-
         self._watch = LogWatch()
         self._deferreds = DeferredWatch()
         self._limits = TightLimits(self.violations)
@@ -110,10 +110,10 @@ class Simulation:
             self.clock,
             self.group.random("transactions"),
             lambda: self.group.master_address,
-            LoadEvents(self._sent, self._answered),
+            events,
             self._place_of,
         )
-        self._tables = TableLoad(self._client, self.group, self.group.random("tables"), self.operator.tables)
+        self._tables = TableLoad(self._client, self.group, self.operator.tables, self.promises, events)
 
     # -- the run ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Mistakes in what brokers tell each other of tables: topics, and the progress of groups."""
+"""Mistakes with tables, and in what brokers tell each other of them: topics, their deletions, and the progress of
+groups."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.setup import DRIFT
+from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.deletedqueues import DeletedQueues
 from hatwisted.wire.registration import TopicTable
 
 _replace = TopicConfigTable.replace
@@ -35,6 +38,14 @@ def _believe_all(_stale: StaleOffsets, *, complete: bool) -> None:
 
 def _saved_later(_watch: TableWatch) -> Deferred[None]:
     return succeed(None)
+
+
+def _forgotten(_deleted: DeletedQueues) -> None:
+    return None
+
+
+def _goes_on(_queue: ConsumeQueue, _first_index: int, _entries: bytes) -> bool:
+    return False
 
 
 def _at_once(_topics: NewTopics, settled: Any) -> Any:
@@ -70,6 +81,22 @@ TABLE_BUGS: dict[str, Bug] = {
         "after",
         _at_once,
         conf={"tables": True, "sync_master": True, "copies": None},
+    ),
+    "deletions-forgotten": Bug(
+        "a start knows nothing of deleted queues, and builds them again from their records",
+        DeletedQueues,
+        "load_all",
+        _forgotten,
+        ("kill", "power", "stop"),
+        conf={"tables": True},
+    ),
+    "queue-goes-on": Bug(
+        "a slave that hasn't heard of a deletion goes on with the old queue",
+        ConsumeQueue,
+        "starts_over",
+        _goes_on,
+        ("kill", "cut", "stall"),
+        conf={"tables": True},
     ),
     "progress-overwritten": Bug(
         "progress that another broker tells of replaces one's own, whichever has come further",

@@ -1,20 +1,19 @@
 """An operator who makes, changes and deletes topics and groups, one after the other, by mqadmin's requests; and
-producers whose messages make topics."""
+those whose messages make topics, or stand in one that is made again."""
 
 from __future__ import annotations
-
-from random import Random
 
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.sim.firstmessages import FirstMessages
 from hatwisted.sim.group import Group
-from hatwisted.sim.messageload import TIMEOUT, not_answered
-from hatwisted.sim.tablepromises import Key, TablePromises
-from hatwisted.wire import fastjson
-from hatwisted.wire.codes import RequestCode, ResponseCode
-from hatwisted.wire.registration import PERM_READ, PERM_WRITE, SINGLE_TAG
+from hatwisted.sim.messageload import TIMEOUT, LoadEvents, not_answered
+from hatwisted.sim.promises import Promises
+from hatwisted.sim.remadetopics import RemadeTopics
+from hatwisted.sim.tablechanges import Key, change_request
+from hatwisted.sim.tablepromises import TablePromises
+from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.registration import PERM_READ, PERM_WRITE
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 
 PAUSE = 2.0
 """Seconds between an answer and the next change, on average."""
@@ -25,29 +24,40 @@ class TableLoad:
 
     - client: whose requests they are
     - group: to which they go
-    - random: draws what and when
-    - promises: told what was answered
+    - tables: told what was answered
+    - promises: told which messages are deleted
+    - events: called for those that are sent to a topic that is made again
     """
 
-    def __init__(self, client: RemotingClient, group: Group, random: Random, promises: TablePromises) -> None:
+    def __init__(
+        self,
+        client: RemotingClient,
+        group: Group,
+        tables: TablePromises,
+        promises: Promises,
+        events: LoadEvents,
+    ) -> None:
         self._client = client
         self._group = group
-        self._random = random
-        self._promises = promises
+        self._random = group.random("tables")
+        self._promises = tables
         self._running = False
         self._made = 0
-        self._firsts = FirstMessages(client, group, group.random("first messages"), promises)
+        self._firsts = FirstMessages(client, group, group.random("first messages"), tables)
+        self._remade = RemadeTopics(client, group, promises, events)
 
     def start(self) -> None:
         """Start making changes."""
         self._running = True
         self._firsts.start()
+        self._remade.start()
         self._later()
 
     def stop(self) -> None:
         """Make no more."""
         self._running = False
         self._firsts.stop()
+        self._remade.stop()
 
     def _later(self) -> None:
         self._group.clock.callLater(self._random.expovariate(1 / PAUSE), self._turn)
@@ -66,7 +76,7 @@ class TableLoad:
         # Until it's answered nobody knows, and if it never is, nobody asks again.
         told.pop(key, None)
         master, link = group.master, group.common_link()
-        call = self._client.call(group.master_address, _request(key, value), TIMEOUT)
+        call = self._client.call(group.master_address, change_request(key, value), TIMEOUT)
         call.addCallback(self._answered, key, value, master, link)
         call.addErrback(not_answered).addCallback(lambda _: self._later())
 
@@ -93,24 +103,3 @@ class TableLoad:
         if "file" not in remark:
             slaves = link is not None and link is group.common_link() and not remark
             self._promises.changed(key, value, slaves=slaves)
-
-
-def _request(key: Key, value: int | None) -> RemotingCommand:
-    if key.kind == "topic":
-        if value is None:
-            return RemotingCommand(RequestCode.DELETE_TOPIC_IN_BROKER, ext={"topic": key.name})
-        fields = {
-            "topic": key.name,
-            "defaultTopic": AUTO_CREATE_TOPIC,
-            "readQueueNums": "4",
-            "writeQueueNums": "4",
-            "perm": str(value),
-            "topicFilterType": SINGLE_TAG,
-            "topicSysFlag": "0",
-            "order": "false",
-        }
-        return RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=fields)
-    if value is None:
-        return RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext={"groupName": key.name})
-    body = fastjson.dumps_compact({"groupName": key.name, "retryMaxTimes": value})
-    return RemotingCommand(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)

@@ -17,6 +17,7 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import HOSTS
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
+from hatwisted.sim.tablechanges import Key
 from hatwisted.wire.registration import DataVersion
 
 SAVING = 15.0
@@ -28,13 +29,6 @@ ON_DISK = float("-inf")
 
 HEALTHY_DELAY = 0.01
 """Seconds of a blocking call, at most, on a disk that isn't slow."""
-
-
-class Key(NamedTuple):
-    """What was changed. kind: topic or group."""
-
-    kind: str
-    name: str
 
 
 class Told(NamedTuple):

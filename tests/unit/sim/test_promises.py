@@ -164,6 +164,24 @@ class PromisesTests(SynchronousTestCase):
         self.a.entries = []
         self.assertEqual(self.broken(self.a), ["readable"])
 
+    def test_what_was_deleted_is_out_of_its_queue_and_stays_in_the_log(self) -> None:
+        self.send()
+        self.promises.deleting("T")
+        self.a.entries, self.b.entries = [], []
+        self.promises.deleted("T", "a")
+        self.assertEqual(self.broken(self.a) + self.broken(self.b), [])
+        self.a.log.clear()
+        self.assertEqual(self.broken(self.a), ["stored"])
+
+    def test_what_was_deleted_is_back_on_who_deleted_it(self) -> None:
+        self.send()
+        self.promises.deleting("T")
+        self.promises.deleted("T", "a")
+        self.assertEqual(self.broken(self.b), [], "it may not have heard of it")
+        self.assertEqual(self.broken(self.a), ["deleted"])
+        self.promises.promoted()
+        self.assertEqual(self.broken(self.a), [], "its master may not have")
+
     def test_linked_logs_are_equal_as_far_as_both_go(self) -> None:
         self.a.bytes, self.b.bytes = b"abcdef", b"abc"
         self.assertIsNone(self.promises.check_equal(self.a, self.b))

@@ -8,7 +8,7 @@ from hatwisted.sim.group import Group
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import draw_setup
 from hatwisted.sim.simoperator import Operator
-from hatwisted.sim.tablepromises import Key
+from hatwisted.sim.tablechanges import Key
 
 TOPIC = Key("topic", "T")
 LONG = 20.0
