@@ -1,5 +1,5 @@
-"""Helps are of one kind: what a command does comes first, its exit codes are a paragraph, and how it reaches brokers
-comes last, under a heading of its own, as every command has that."""
+"""Helps are of one kind: what a command does comes first, its exit codes are a paragraph, and how it reaches
+brokers comes last, under a heading of its own, as every command has that."""
 
 from __future__ import annotations
 
