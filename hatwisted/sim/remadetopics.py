@@ -97,9 +97,10 @@ class RemadeTopics:
         return [store.queue_end(topic, queue_id) for queue_id in range(QUEUES)]
 
     def _deleted(self, answer: RemotingCommand, topic: str, master: str, ends: list[int]) -> None:
+        remark = answer.remark or ""
         if answer.code != ResponseCode.SUCCESS:
             self._topics += 1
-        elif ends and self._group.master == master and "file" not in (answer.remark or ""):
+        elif ends and self._group.master == master and "file" not in remark and "can't be" not in remark:
             self._promises.deleted(topic, master, ends)
 
     def _not_deleted(self, failure: Failure) -> None:
