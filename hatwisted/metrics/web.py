@@ -1,7 +1,7 @@
 """The port: /metrics for Prometheus, /healthz and /readyz for probes. It is read from, and nothing else.
 
-Plain HTTP, as scrapers expect it, on the loopback address unless the operator says otherwise. A request's body is
-dropped as it comes; connections have a time limit and a number.
+HTTP on the loopback address unless the operator says otherwise; what opens the port may put TLS before it. A
+request's body is dropped as it comes; connections have a time limit and a number.
 """
 
 from __future__ import annotations

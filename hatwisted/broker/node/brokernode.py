@@ -39,6 +39,7 @@ from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.connectionbudget import ConnectionBudget
@@ -74,6 +75,7 @@ class NodeParts:
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
     - expiries: of certificates, path -> seconds since the epoch
+    - page_port: what opens a port for browsers and scrapers, in a mode of TLS that it may have of its own
     - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
@@ -107,6 +109,7 @@ class NodeParts:
     connections: ConnectionBudget
     ports: Sequence[ServedPort]
     expiries: Callable[[], Mapping[str, float]]
+    page_port: Callable[[Listen, TlsMode | None], Listen]
     link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]

@@ -45,8 +45,9 @@ INDENT: Final = PREFIX + len("00:00:00 ")
 def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
     """Run a whole group on this machine, for trying out.
 
-    Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it. Exit codes: 0
-    ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
+    Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it.
+
+    Exit codes: 0 ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
     """
     target = Path(folder).absolute()
     try:

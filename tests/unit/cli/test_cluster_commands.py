@@ -676,7 +676,11 @@ class TestCommands(CommandsCase):
         await self.run_command("topic", "create", "Made", "-q", "16")
         await self.run_command("topic", "create", "Made", "--perm", "4")
         self.assertEqual(await topic(), [16, 16])
-        await self.run_command("topic", "create", "Made", "-q", "17")
+        refused = await self.run_command("topic", "create", "Made", "-q", "17", code=2)
+        self.assertIn(
+            "topic Made is there, with permission 4 on broker-a: say which it shall have", refused.err
+        )
+        await self.run_command("topic", "create", "Made", "-q", "17", "--perm", "4")
         self.assertEqual(await topic(), [17, 17])
 
         async def group():
