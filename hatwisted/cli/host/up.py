@@ -35,7 +35,7 @@ LOG_LINE: Final = re.compile(r"[-\d]{10}T([:\d]{8})[-+]\d{4} \[(?:[^]#]*#(\w+)|[
 TWISTED_S_OWN: Final = re.compile(
     r"twistd \S+ \(.*\) starting up\.|reactor class: .*|\w+ starting on \S+|\(.* Closed\)|Main loop terminated\."
 )
-"""What the framework says of itself, with the names of classes: the servers say in their own words what it means."""
+"""What the framework says of itself, by names of classes: the servers say in their own words what it means."""
 PREFIX: Final = 9
 """Columns of a server's name before its line."""
 INDENT: Final = PREFIX + len("00:00:00 ")
