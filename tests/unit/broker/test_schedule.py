@@ -364,7 +364,7 @@ class RefusingTests(ScheduleCase):
         pauses = [later - earlier for earlier, later in pairwise(tried)]
         self.assertAlmostEqual(pauses[0], FIRST_PAUSE, 1)
         self.assertAlmostEqual(pauses[-1], MAX_PAUSE, 1)
-        self.assertEqual(sorted(pauses), pauses)
+        self.assertEqual(sorted(pauses[:5]), pauses[:5])
 
     def test_the_offset_moves_when_the_disk_has_it(self) -> None:
         self.delay(1, b"a")
