@@ -1,4 +1,4 @@
-"""Each limit that docs/architecture.md lists, and each deadline of docs/security.md, has a test that names it."""
+"""Each limit is on docs/architecture.md and has a test that names it, as has each deadline of docs/security.md."""
 
 from __future__ import annotations
 
@@ -16,6 +16,50 @@ TESTS = PACKAGE.parent / "tests"
 SECURITY, METRICS = PAGE.parent / "security.md", PAGE.parent / "metrics.md"
 REACHED = PACKAGE / "sim" / "tightlimits.py"
 """Limits that simulated runs make tight and reach: `tests/unit/sim/test_tightlimits.py` looks at each of them."""
+
+
+ROOMS = (
+    *(
+        "acl",
+        "broker",
+        "clientcore",
+        "ha",
+        "logcodec",
+        "metrics",
+        "namesrv",
+        "remoting",
+        "sqlfilter",
+        "store",
+    ),
+    *("tap", "timing", "tls", "wire"),
+)
+"""They take what others send."""
+
+LIMIT_LIKE = re.compile(
+    r"(MAX|MOST|LONGEST|DEEPEST)_\w+|\w+_(LIMIT|TIMEOUT|WINDOW|PATIENCE)|PATIENCE|TIMEOUT"
+)
+
+NO_LIMITS = {
+    "broker/node/copyreport.py": "BEHIND_LIMIT from when on something is said",
+    "broker/node/joincheck.py": "CLOCK_LIMIT from when on something is said",
+    "broker/send/deadletter.py": "MAX_TIMES_SINCE is a version",
+    "broker/send/sendback.py": "MOST_TIMES is what a field holds",
+    "clientcore/calls.py": "CONNECT_TIMEOUT is the drivers' own",
+    "clientcore/selection.py": "MAX_PAUSE is of a broker that was slow",
+    "clientcore/sendback.py": "MAX_RECONSUME is when a message is a dead letter",
+    "ha/slavewatch.py": "ALONE_LIMIT from when on something is said",
+    "logcodec/queueentry.py": "PHYSICAL_LIMIT is what a field holds",
+    "logcodec/scan.py": "NO_LIMIT is none",
+    "store/disk/filesystem.py": "IOV_LIMIT is Linux's",
+    "store/index/indexfile.py": "MAX_SECONDS is what a field holds",
+    "store/lifecycle/logages.py": "LOOK_LIMIT tells a clock that leaps",
+    "store/lifecycle/unsyncedpages.py": "MOST_FILES are written again at a start",
+    "store/queue/reading.py": "MAX_GAP is a choice between two ways",
+    "tap/steadytime.py": "LONGEST_WAIT tells a clock that leaps",
+    "wire/layout.py": "MAX_RECORD_OVERHEAD is RocketMQ's",
+    "wire/topics.py": "MAX_CHECKS_TOPIC is a topic",
+}
+"""Module -> which of its names only looks like a limit, and what it is."""
 
 
 class Limit(NamedTuple):
@@ -40,6 +84,13 @@ def table(page: Path, title: str) -> list[list[str]]:
     section = page.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines[2:]]
+
+
+def constants(module: str) -> Iterator[str]:
+    """Those of a module's text that look like limits."""
+    for name in re.findall(r"^([A-Z]\w+)(?::[^=\n]+)? = ", module, re.MULTILINE):
+        if LIMIT_LIKE.fullmatch(name):
+            yield name
 
 
 def words(text: str) -> set[str]:
@@ -69,6 +120,19 @@ class LimitTests(SynchronousTestCase):
         found = [each for row in table(PAGE, "Where the limits live") for each in limits(row[-1])]
         self.assertGreater(len(found), 180)
         self.assertEqual([each for each in found if not is_tested(each, words_of_tests())], [])
+
+
+class CompleteTests(SynchronousTestCase):
+    def test_each_limit_of_what_others_send_is_on_the_page(self) -> None:
+        listed = {each for row in table(PAGE, "Where the limits live") for each in limits(row[-1])}
+        others = {Limit(module, reason.split()[0]) for module, reason in NO_LIMITS.items()}
+        found = set()
+        for path in (path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")):
+            module = str(path.relative_to(PACKAGE))
+            found |= {Limit(module, name) for name in constants(path.read_text())}
+        self.assertGreater(len(found), 150)
+        self.assertEqual(sorted(found - listed - others), [])
+        self.assertEqual(sorted(others - found), [], "they aren't there any more")
 
 
 class FigureTests(SynchronousTestCase):

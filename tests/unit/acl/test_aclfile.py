@@ -7,7 +7,7 @@ import re
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl import aclfile
-from hatwisted.acl.account import Account
+from hatwisted.acl.account import MAX_KEY_LENGTH, Account
 from hatwisted.acl.aclfile import (
     MAX_NESTING,
     MAX_SIZE,
@@ -106,6 +106,12 @@ class AclFileTests(SynchronousTestCase):
         for count, refused in ((3, False), (4, True)):
             accounts = b"".join(b"- {accessKey: account%d, secretKey: a-secret}\n" % n for n in range(count))
             self.assertEqual(self.is_refused(b"accounts:\n" + accounts), refused, count)
+
+    def test_keys_have_a_length(self) -> None:
+        for length, refused in ((MAX_KEY_LENGTH, False), (MAX_KEY_LENGTH + 1, True)):
+            for keys in ((b"k" * length, b"a-secret"), (b"account", b"s" * length)):
+                entry = b"accounts: [{accessKey: %s, secretKey: %s}]" % keys
+                self.assertEqual(self.is_refused(entry), refused, length)
 
     def is_refused(self, data: bytes) -> bool:
         try:

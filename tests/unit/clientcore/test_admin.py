@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.admin import ADMIN_TIMEOUT, LATEST, QueueProgress
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadMessage, BadSetting, ClientError, NoRoute, Refused
-from hatwisted.clientcore.lookups import MOST_FOUND
+from hatwisted.clientcore.lookups import LOOKUP_TIMEOUT, MOST_FOUND
 from hatwisted.clientcore.routes import CALL_TIMEOUT
 from hatwisted.clientcore.tasks import Task, Work
 from hatwisted.config.javaproperties import parse_properties
@@ -92,6 +92,7 @@ class LookupTests(AdminCase):
         asked = self.asked(RequestCode.QUERY_MESSAGE)
         self.assertGreater(len(asked), 1)
         self.assertEqual({fields["maxNum"] for _, fields, _ in asked}, {str(MOST_FOUND)})
+        self.assertEqual({timeout for _, _, timeout in asked}, {LOOKUP_TIMEOUT})
 
 
 class TopicTests(AdminCase):

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
 from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ
-from hatwisted.ha.handshake import OBJECTION_TIMEOUT
+from hatwisted.ha.handshake import OBJECTION_TIMEOUT, RANGE_TIMEOUT
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.ha.sockets import socket_below
@@ -341,6 +341,13 @@ class FrameTests(SynchronousTestCase):
             self.assertEqual(rig.reports()[0], 1000)
             rig.link.dataReceived(frame)
             self.assertEqual(bytes(rig.log)[1000:], pattern(40))
+
+    def test_a_master_that_doesnt_say_what_it_holds_is_waited_for_so_long(self) -> None:
+        rig = SlaveRig(first_sync=HaFirstSync.MIN_OFFSET, master_range=Deferred)
+        rig.seconds(RANGE_TIMEOUT - 0.125)
+        self.assertFalse(rig.wire.aborted)
+        rig.seconds(0.125)
+        self.assertTrue(rig.wire.aborted or rig.reports())
 
     def test_data_before_our_first_report_closes(self) -> None:
         asked: Deferred[tuple[int, int]] = Deferred()
