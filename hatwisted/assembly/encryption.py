@@ -16,6 +16,7 @@ from hatwisted.store.interfaces import IWorker
 from hatwisted.tls.certificatefiles import CertificateFiles
 from hatwisted.tls.certificates import CertificateError, Material, PemFiles, self_signed
 from hatwisted.tls.contexts import ClientAuth, ContextSource, client_context, server_context
+from hatwisted.tls.handshakes import Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting
 from hatwisted.tls.tlsport import TlsServerFactory, WatchingFactory
 
@@ -36,6 +37,8 @@ class Encryption:
         self._parts = parts
         self._worker = worker
         self._watched: list[CertificateFiles] = []
+        self.handshakes: list[Handshakes] = []
+        """Of each port that was opened."""
         self._context = None if config.tls_server_mode is TlsMode.DISABLED else self._server_context()
         """Of ports; made later if one of figures is the first that speaks TLS."""
 
@@ -68,9 +71,9 @@ class Encryption:
 
         def listen_with_tls(factory: IProtocolFactory) -> IListeningPort:
             plain = mode is TlsMode.PERMISSIVE
-            return listen(
-                TlsServerFactory(factory, context, self._parts.clock, plain=plain, watched=self._watched)
-            )
+            port = TlsServerFactory(factory, context, self._parts.clock, plain=plain, watched=self._watched)
+            self.handshakes.append(port.handshakes)
+            return listen(port)
 
         return listen_with_tls
 

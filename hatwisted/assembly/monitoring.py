@@ -25,6 +25,7 @@ from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.families import Source
 from hatwisted.metrics.groupwatch import GroupWatch
+from hatwisted.metrics.guardfigures import GuardFigures
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
@@ -147,6 +148,7 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
     )
     return [
         ProcessFigures(node, health, parts.expiries, parts.clock),
+        GuardFigures(node),
         StoreFigures(parts.store, partial(_acks, node), parts.clock.seconds),
         MasterFigures(parts.ha, watch, parts.clock),
         SlaveFigures(partial(_slave, node), watch, parts.clock),

@@ -52,6 +52,7 @@ from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.tls.handshakes import Handshakes
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
@@ -76,6 +77,7 @@ class NodeParts:
     - entrance: what stands before the processors; states: what the audit tells of them
     - expiries: of certificates, path -> seconds since the epoch
     - page_port: what opens a port for browsers and scrapers, in a mode of TLS that it may have of its own
+    - handshakes: of all ports
     - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
@@ -110,6 +112,7 @@ class NodeParts:
     ports: Sequence[ServedPort]
     expiries: Callable[[], Mapping[str, float]]
     page_port: Callable[[Listen, TlsMode | None], Listen]
+    handshakes: Callable[[], Sequence[Handshakes]]
     link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -252,6 +255,11 @@ class BrokerNode(Service):
     def refused_connections(self) -> int:
         """Clients that weren't let in, for any reason."""
         return sum(factory.rejected_total for factory in self._factories)
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """What connections hold of frames that haven't ended, and of requests that wait for their turn."""
+        return sum(factory.partial.total for factory in self._factories)
 
     @inlineCallbacks
     def stopService(self) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster import newslave
 from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.host import serverprocess
 from hatwisted.cli.host import up as command
 from hatwisted.cli.host.groupplan import Member, Ports, members
 from hatwisted.cli.host.localgroup import (
@@ -22,7 +24,7 @@ from hatwisted.cli.host.localgroup import (
     GroupParts,
     LocalGroup,
 )
-from hatwisted.cli.host.serverprocess import Lines
+from hatwisted.cli.host.serverprocess import LINES, Lines
 from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible, short_line
 
 PORTS = Ports(9876, 10911, 10921)
@@ -295,10 +297,32 @@ class ScreenTests(SynchronousTestCase):
             (logged.format("info"), "12:17:21 link lost [at 3]"),
             (logged.format("warn"), "12:17:21 ! link lost [at 3]"),
             (logged.format("critical"), "12:17:21 ! link lost [at 3]"),
-            ("2026-11-23T12:17:21+0100 [-] (TCP Port 9876 Closed)", "12:17:21 (TCP Port 9876 Closed)"),
+            ("2026-11-23T12:17:21+0100 [-] Unhandled Error", "12:17:21 Unhandled Error"),
             ("\tTraceback (most recent call last):", "\tTraceback (most recent call last):"),
         ):
             self.assertEqual(short_line(line), shown)
+
+    def test_what_twisted_says_of_itself_is_for_the_file(self) -> None:
+        """That a port is open says `ready`; by the name of a class it says nothing to who tries it out."""
+        for source, text in (
+            (
+                "twisted.scripts._twistd_unix.UnixAppLogger#info",
+                "twistd 26.10.0 (/bin/python 3.11.7) starting up.",
+            ),
+            (
+                "twisted.scripts._twistd_unix.UnixAppLogger#info",
+                "reactor class: twisted.internet.epollreactor.E.",
+            ),
+            ("-", "NewcomerGuard starting on 10911"),
+            ("-", "(TCP Port 9876 Closed)"),
+            ("-", "Main loop terminated."),
+        ):
+            line = f"2026-11-23T12:17:21+0100 [{source}] {text}"
+            self.assertIsNone(short_line(line))
+            for short, shown in ((True, ""), (False, f"slave  | {line}\n")):
+                with CliRunner().isolation() as (out, _, _):
+                    TerminalScreen(False, False, short).said("slave", line)
+                    self.assertEqual(out.getvalue().decode(), shown)
 
     def test_a_terminal_has_short_lines_and_a_file_whole_ones(self) -> None:
         line = "2026-11-23T12:17:21+0000 [a.B#info] ready"
@@ -407,3 +431,16 @@ class LinesTests(SynchronousTestCase):
             [lines.take(0.0) for _ in range(4)],
             [("names", "one"), ("names", "two"), ("slave", "three"), None],
         )
+
+    def test_a_server_that_says_more_waits(self) -> None:
+        self.assertGreater(LINES, 100)
+        self.patch(serverprocess, "LINES", 3)
+        lines, said = Lines(), [f"{number}\n" for number in range(10)]
+        reader = threading.Thread(target=lines.read, args=("master", said), daemon=True)
+        reader.start()
+        reader.join(0.1)
+        self.assertTrue(reader.is_alive(), "nobody has taken one")
+        taken = [lines.take(60) for _ in said]
+        reader.join(60)
+        self.assertEqual(taken, [("master", str(number)) for number in range(10)])
+        self.assertFalse(reader.is_alive())
