@@ -70,6 +70,17 @@ class Entrance:
         """Are requests signed?"""
         return self._request_guard is not None
 
+    @property
+    def refused(self) -> dict[str, int]:
+        """Why requests aren't served -> how many weren't, of the reasons that there are at this server."""
+        guards = {
+            "account": self._request_guard,
+            "administration": self._admin_guard,
+            "address_rate": self._address_rates,
+            "account_rate": self._account_rates,
+        }
+        return {reason: guard.denied_total for reason, guard in guards.items() if guard is not None}
+
     def protect(self, table: ProcessorTable, states: Mapping[int, State]) -> ProcessorTable:
         """The same handlers behind all of it. states: what changes are about, for the audit."""
         table = AuditTrail(self._changes, states, self._sender).follow(table)

@@ -193,6 +193,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         connections=parts.connections,
         ports=served,
         expiries=lambda: encryption.expiries() | link.expiries(),
+        page_port=encryption.page_port,
+        handshakes=lambda: encryption.handshakes + link.handshakes,
         link_connecting=link.connecting,
         release_ports=ports.release,
         workers=(worker, flush_worker),

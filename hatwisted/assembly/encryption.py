@@ -16,6 +16,7 @@ from hatwisted.store.interfaces import IWorker
 from hatwisted.tls.certificatefiles import CertificateFiles
 from hatwisted.tls.certificates import CertificateError, Material, PemFiles, self_signed
 from hatwisted.tls.contexts import ClientAuth, ContextSource, client_context, server_context
+from hatwisted.tls.handshakes import Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting
 from hatwisted.tls.tlsport import TlsServerFactory, WatchingFactory
 
@@ -36,7 +37,10 @@ class Encryption:
         self._parts = parts
         self._worker = worker
         self._watched: list[CertificateFiles] = []
+        self.handshakes: list[Handshakes] = []
+        """Of each port that was opened."""
         self._context = None if config.tls_server_mode is TlsMode.DISABLED else self._server_context()
+        """Of ports; made later if one of figures is the first that speaks TLS."""
 
     def expiries(self) -> dict[str, float]:
         """Path of each certificate that is shown -> seconds since the epoch at which it expires."""
@@ -45,15 +49,31 @@ class Encryption:
     def port(self, listen: Listen) -> Listen:
         """What opens a port, with TLS before its connections as `tls.server.mode` says. While it's open,
         certificates are looked at: those of the server's own calls also where its ports speak no TLS."""
-        context = self._context
-        if context is None:
+        mode = self._config.tls_server_mode
+        if mode is TlsMode.DISABLED:
             return lambda factory: listen(WatchingFactory(factory, self._watched))
+        return self.page_port(listen, mode)
+
+    def page_port(self, listen: Listen, mode: TlsMode | None) -> Listen:
+        """What opens a port for browsers and scrapers, with the certificate of the others.
+
+        - listen: opens it, plain
+        - mode: its own; None: both kinds are served, unless the others speak no TLS
+
+        Raises SettingError if it needs a certificate that can't be used.
+        """
+        if mode is None:
+            others = self._config.tls_server_mode is TlsMode.DISABLED
+            mode = TlsMode.DISABLED if others else TlsMode.PERMISSIVE
+        if mode is TlsMode.DISABLED:
+            return listen
+        context = self._context = self._context or self._server_context()
 
         def listen_with_tls(factory: IProtocolFactory) -> IListeningPort:
-            plain = self._config.tls_server_mode is TlsMode.PERMISSIVE
-            return listen(
-                TlsServerFactory(factory, context, self._parts.clock, plain=plain, watched=self._watched)
-            )
+            plain = mode is TlsMode.PERMISSIVE
+            port = TlsServerFactory(factory, context, self._parts.clock, plain=plain, watched=self._watched)
+            self.handshakes.append(port.handshakes)
+            return listen(port)
 
         return listen_with_tls
 

@@ -21,6 +21,7 @@ from hatwisted.remoting.interfaces import IConnecting, Listen
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tls.certificates import Material, PemFiles
 from hatwisted.tls.contexts import ClientAuth, client_context, server_context
+from hatwisted.tls.handshakes import Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting
 from hatwisted.tls.tlsport import TlsServerFactory
 
@@ -36,6 +37,8 @@ class LinkEncryption:
     def __init__(self, config: LinkTlsKeys, parts: Parts, worker: IWorker) -> None:
         self.connecting: IConnecting = parts.connecting
         """Makes a slave's link."""
+        self.handshakes: list[Handshakes] = []
+        """As those of Encryption."""
         self._clock = parts.clock
         self._files = None
         if not config.ha_tls_enable:
@@ -71,9 +74,9 @@ class LinkEncryption:
             return listen
 
         def listen_with_tls(factory: IProtocolFactory) -> IListeningPort:
-            return listen(
-                TlsServerFactory(factory, self._accepting, self._clock, plain=False, watched=[files])
-            )
+            port = TlsServerFactory(factory, self._accepting, self._clock, plain=False, watched=[files])
+            self.handshakes.append(port.handshakes)
+            return listen(port)
 
         return listen_with_tls
 

@@ -20,10 +20,12 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.config.errors import SettingError
 from hatwisted.config.protection import is_loopback
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.families import Source
 from hatwisted.metrics.groupwatch import GroupWatch
+from hatwisted.metrics.guardfigures import GuardFigures
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
@@ -41,11 +43,12 @@ LOOPBACK = "127.0.0.1"
 
 
 class Claim(NamedTuple):
-    """A port. key: what its keys begin with."""
+    """A port. key: what its keys begin with; tls_mode: None if it isn't configured."""
 
     port: int
     interface: str
     key: str
+    tls_mode: TlsMode | None
 
 
 def monitored(node: BrokerNode, parts: Parts) -> IService:
@@ -66,17 +69,17 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
     claims: list[Claim] = []
     try:
         if config.metrics_port is not None:
-            claims.append(Claim(config.metrics_port, interface_of(metrics_address(config)), "metrics"))
+            interface = interface_of(metrics_address(config))
+            claims.append(Claim(config.metrics_port, interface, "metrics", config.metrics_tls_mode))
             exposition = Exposition(parts.clock, sources(node, watch, health))
-            ports.append(_served(parts, claims[-1], config, metrics_site(exposition, health, parts.clock)))
+            ports.append(_served(node, parts, claims[-1], metrics_site(exposition, health, parts.clock)))
         if config.dashboard_port is not None:
-            claims.append(
-                Claim(config.dashboard_port, interface_of(config.dashboard_address or LOOPBACK), "dashboard")
-            )
+            interface = interface_of(config.dashboard_address or LOOPBACK)
+            claims.append(Claim(config.dashboard_port, interface, "dashboard", config.dashboard_tls_mode))
             password = _dashboard_password(config, parts)
             state = LiveState(node, watch, health, GroupWatch(node), EventFeed(globalLogPublisher))
             site, streams = live_site(state, password, parts.clock)
-            ports.append(_served(parts, claims[-1], config, site))
+            ports.append(_served(node, parts, claims[-1], site))
             beside += [state, streams]
     except SettingError:
         for claim in claims:
@@ -86,7 +89,7 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
     return stacked(MetricsService(ports, beside), node)
 
 
-def _served(parts: Parts, claim: Claim, config: BrokerConfig, site: Site) -> Served:
+def _served(node: BrokerNode, parts: Parts, claim: Claim, site: Site) -> Served:
     """A port that is claimed now. Raises SettingError."""
     try:
         parts.listening.claim(claim.port, claim.interface)
@@ -94,7 +97,8 @@ def _served(parts: Parts, claim: Claim, config: BrokerConfig, site: Site) -> Ser
         key = f"{claim.key}{'Address' if error.foreign_address else 'Port'}"
         raise SettingError(key, str(error)) from None
     listen = partial(parts.listening.listen, claim.port, interface=claim.interface)
-    return Served(listen, Gate(site, allow_list(config.listen_allow_list)))
+    networks = allow_list(node.parts.config.config.listen_allow_list)
+    return Served(node.parts.page_port(listen, claim.tls_mode), Gate(site, networks))
 
 
 def _dashboard_password(config: BrokerConfig, parts: Parts) -> str | None:
@@ -144,6 +148,7 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
     )
     return [
         ProcessFigures(node, health, parts.expiries, parts.clock),
+        GuardFigures(node),
         StoreFigures(parts.store, partial(_acks, node), parts.clock.seconds),
         MasterFigures(parts.ha, watch, parts.clock),
         SlaveFigures(partial(_slave, node), watch, parts.clock),

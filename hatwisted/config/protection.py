@@ -30,17 +30,34 @@ def missing_protection(loaded: Loaded[C]) -> list[str]:
 def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
     """What an operator should know of a server that other hosts reach and that lets everybody in; None if it's not
     one."""
-    if is_loopback(config.bind_address):
-        return None
-    protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
+    return "; ".join(_open(config)) or None
+
+
+def _open(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
     broker = config if isinstance(config, BrokerConfig) else None
-    if protected or config.acl_enable:
-        return None if broker is None else "; ".join(_open_besides(broker, protected)) or None
-    also = "" if broker is None else ", and haAllowList"
-    return (
-        f"everybody who reaches {config.bind_address}:{config.listen_port} is served: set listenAllowList, "
-        f"aclEnable or tls.server.mode=enforcing{also}, or bindAddress=127.0.0.1"
-    )
+    if not is_loopback(config.bind_address):
+        protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
+        if not protected and not config.acl_enable:
+            also = "" if broker is None else ", and haAllowList"
+            yield (
+                f"everybody who reaches {config.bind_address}:{config.listen_port} is served: set "
+                f"listenAllowList, aclEnable or tls.server.mode=enforcing{also}, or bindAddress=127.0.0.1"
+            )
+        elif broker is not None:
+            yield from _open_besides(broker, protected)
+    if broker is not None:
+        yield from _legible(broker)
+
+
+def _legible(config: BrokerConfig) -> Iterator[str]:
+    """What a broker's live page says that who is on the way can read."""
+    address = config.dashboard_address
+    shown = config.dashboard_port is not None and address is not None and not is_loopback(address)
+    if shown and config.dashboard_tls_mode is not TlsMode.ENFORCING:
+        yield (
+            f"the password of the live page at {address}:{config.dashboard_port} may be sent in plain text: set "
+            "dashboardTlsMode=enforcing"
+        )
 
 
 def _open_besides(config: BrokerConfig, protected: bool) -> Iterator[str]:

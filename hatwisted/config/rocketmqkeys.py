@@ -74,7 +74,7 @@ UNUSED_NAMESRV_KEYS = frozenset(
 ACCESS_KEYS = frozenset(
     """
     aclEnable aclPlainFile rocketmqHome credentialsFile listenAllowList adminAllowList haAllowList
-    proxyProtocolFrom dashboardAddress dashboardPasswordFile
+    proxyProtocolFrom metricsAddress metricsTlsMode dashboardAddress dashboardPasswordFile dashboardTlsMode
     """.split()
 )
 """They say who is let in: whoever may change other keys by a request mustn't let in others as well."""

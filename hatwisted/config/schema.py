@@ -16,7 +16,7 @@ from typing import Annotated
 
 import msgspec
 
-from hatwisted.config.tlskeys import LinkTlsKeys, TlsKeys
+from hatwisted.config.tlskeys import LinkTlsKeys, TlsKeys, TlsMode
 from hatwisted.config.values import (
     BYTES,
     DELAY_LEVELS,
@@ -58,6 +58,7 @@ class FlushDiskType(Enum):
 # The kinds that many fields share: a type, and the rule that parses its text.
 Port = Annotated[int, PORT]
 Milliseconds = Annotated[int, MILLISECONDS]
+PageTlsMode = Annotated[TlsMode | None, Optional(Choice(TlsMode, any_case=True))]
 Bytes = Annotated[int, BYTES]
 Name = Annotated[str, Text()]
 Path = Annotated[str, PATH]
@@ -228,6 +229,9 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     say."""
     metrics_address: Annotated[str | None, Optional(Text())] = None
     """Ours: its address; if the file doesn't say, `bindAddress` if that is one address, else 127.0.0.1."""
+    metrics_tls_mode: PageTlsMode = None
+    """Ours: does it speak TLS? disabled, permissive or enforcing; permissive if the file doesn't say, unless
+    `tls.server.mode` is disabled."""
     metrics_topics: Annotated[int, Whole(0, 2000)] = 0
     """Ours: topics that have figures of their own; the others are shown as one."""
     metrics_groups: Annotated[int, Whole(0, 2000)] = 100
@@ -238,6 +242,8 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """Ours: its address; 127.0.0.1 if the file doesn't say. Another one needs `dashboardPasswordFile`."""
     dashboard_password_file: Annotated[str | None, Optional(PATH)] = None
     """Ours: a file with one line, `name:password`, that the browser asks for."""
+    dashboard_tls_mode: PageTlsMode = None
+    """Ours: does it speak TLS? As `metricsTlsMode`."""
 
     # -- replication
     ha_master_address: Annotated[str | None, Optional(HOST_PORT)] = None

@@ -2,10 +2,10 @@
 
 Read `families` first (what a source of figures is), then the sources: `storefigures` (puts, log, disk),
 `hafigures` (links, and a slave's own), `trafficfigures` (topics, consumers and their lag, under RocketMQ's names;
-`tally` adds up what isn't shown by itself) and `processfigures` (who the broker is, its clients, certificates, and
-what the start found). `offsethistory` turns bytes of lag into seconds; `linkwatch` feeds it, and asks a slave's
-master how long its log is. `exposition` makes the text that is scraped, in steps; `health` says what is wrong;
-`web` serves these.
+`tally` adds up what isn't shown by itself), `processfigures` (who the broker is, its clients, certificates, and
+what the start found) and `guardfigures` (who isn't let in). `offsethistory` turns bytes of lag into seconds;
+`linkwatch` feeds it, and asks a slave's master how long its log is. `exposition` makes the text that is scraped,
+in steps; `health` says what is wrong; `web` serves these.
 
 The live page: `hour` and `eventfeed` (what has been), `groupwatch` (the others of the group, by a `looking` that
 the command line has, too), `livestate` (all that is shown), `chart` (lines as SVG) and `livepage`. `service`

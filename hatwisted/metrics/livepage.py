@@ -32,6 +32,8 @@ HOUR_EVERY: Final = 10
 """Looks between two renderings of the charts: moments come no faster."""
 MAX_STREAMS: Final = 16
 """Pages open at a time; a further one shows the moment and isn't kept up to date."""
+UNTAKEN: Final = 30
+"""Looks after which a page that takes nothing gives its place up to another."""
 KINDS: Final = {"live.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
 POLICY: Final = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:"
 
@@ -112,6 +114,8 @@ class Stream:
         self._paused = False
         self._lacks = True
         """Has he missed a part that may stay as it is for long?"""
+        self._missed = 0
+        """Looks in a row."""
         request.registerProducer(self, True)
 
     def send(self, changed: bytes, whole: Callable[[], bytes]) -> None:
@@ -122,7 +126,11 @@ class Stream:
         """
         if self._paused:
             self._lacks = True
+            self._missed += 1
+            if self._missed >= UNTAKEN:
+                self.request.channel.forceAbortClient()  # a polite close would wait for him
             return
+        self._missed = 0
         lacked, self._lacks = self._lacks, False
         self.request.write(whole() if lacked else changed)
 

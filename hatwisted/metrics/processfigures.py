@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted import __version__
 from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.config.schema import BrokerRole
-from hatwisted.metrics.families import Figures, counter, gauge, labelled
+from hatwisted.metrics.families import Figures, gauge, labelled
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.trafficfigures import Labels
 
@@ -66,11 +66,6 @@ class ProcessFigures:
         )
         yield gauge("hatwisted_connections", "Clients connected.", node.connections)
         yield gauge("hatwisted_connections_limit", "How many there may be.", parts.connections.most)
-        yield counter(
-            "hatwisted_connections_refused_total",
-            "Connections of clients closed at once: too many, or listenAllowList doesn't have their address.",
-            node.refused_connections,
-        )
         yield gauge(
             "hatwisted_held_pulls", "Pulls that wait for a message (at most 100,000).", parts.hold.count
         )

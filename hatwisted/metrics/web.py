@@ -1,7 +1,7 @@
 """The port: /metrics for Prometheus, /healthz and /readyz for probes. It is read from, and nothing else.
 
-Plain HTTP, as scrapers expect it, on the loopback address unless the operator says otherwise. A request's body is
-dropped as it comes; connections have a time limit and a number.
+HTTP on the loopback address unless the operator says otherwise; what opens the port may put TLS before it. A
+request's body is dropped as it comes; connections have a time limit and a number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
@@ -30,7 +30,8 @@ MAX_CONNECTIONS: Final = 64
 is closed, not the newcomer: a probe that isn't let in ends a broker which is well."""
 
 TIMEOUT: Final = 30.0
-"""Seconds without a byte before a connection is closed; scrapers come every 15 s or so and keep theirs."""
+"""Seconds that a client has for a whole request, from its connection or from the answer before it, and for taking
+an answer. Scrapers come every 15 s or so and keep their connection."""
 
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -49,21 +50,32 @@ class BodilessRequest(Request):
 
 
 class TurnByTurn(HTTPChannel):
-    """A connection whose requests have a turn of the loop each, however many have come at once."""
+    """A connection whose requests have a turn of the loop each, however many have come at once, and one time limit
+    each, however often a byte of them comes."""
 
     _lost = False
+    _last: IDelayedCall | None = None
 
     def requestDone(self, request: Request) -> None:
         """See HTTPChannel, which goes on with the next one at once."""
         self.callLater(0, lambda: self._next(request))
 
     def _next(self, request: Request) -> None:
-        if not self._lost:
-            super().requestDone(request)
+        if self._lost:
+            return
+        super().requestDone(request)
+        if not self.persistent and not self._lost:
+            # It closes once the answer is taken, and that may be never.
+            self._last = self.callLater(TIMEOUT, self.forceAbortClient)
+
+    def resetTimeout(self) -> None:
+        """See TimeoutMixin, which HTTPChannel tells of each byte."""
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """See HTTPChannel."""
         self._lost = True
+        if self._last is not None and self._last.active():
+            self._last.cancel()
         super().connectionLost(reason)
 
 

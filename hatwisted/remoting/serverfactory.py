@@ -118,7 +118,9 @@ class RemotingServerFactory(ServerFactory):
         # Flags instead of a time stamp per read: a connection silent for a whole scan interval is closed, which is
         # after the limit to twice that, and the hot path only sets a bool.
         for connection in list(self.connections):
-            if not connection.active:
+            if not connection.active and connection.paused:
+                connection.reject(f"answers that it hasn't read within {self._options.idle_limit:g} s")
+            elif not connection.active:
                 self._log.info("closing idle connection of {peer}", peer=connection.peer)
                 connection.abort()
             elif connection.stalled:

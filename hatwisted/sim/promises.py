@@ -133,12 +133,20 @@ class Promises:
             for machine in sent.on
         }
 
-    def deleted(self, topic: str, master: str) -> None:
-        """It has done so; nothing was sent there meanwhile."""
+    def deleted(self, topic: str, master: str, ends: Sequence[int]) -> None:
+        """It has done so; nothing was sent there meanwhile.
+
+        - topic: which it was
+        - master: the machine
+        - ends: of its queues, which were deleted
+        """
         self._deleted |= {
             (master, number)
             for number, sent in self.sent.items()
-            if sent.topic == topic and sent.code in STORED
+            if sent.topic == topic
+            and sent.code in STORED
+            and sent.place is not None
+            and sent.place.queue_offset < ends[sent.queue_id]
         }
 
     def promoted(self) -> None:

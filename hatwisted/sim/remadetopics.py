@@ -83,15 +83,25 @@ class RemadeTopics:
     def _delete(self) -> None:
         topic, master = self._key.name, self._group.master
         self._promises.deleting(topic)
+        ends = self._ends(topic, master)
         call = self._call(change_request(self._key, None))
-        call.addCallbacks(self._deleted, self._not_deleted, callbackArgs=(topic, master))
+        call.addCallbacks(self._deleted, self._not_deleted, callbackArgs=(topic, master, ends))
         call.addCallback(self._later)
 
-    def _deleted(self, answer: RemotingCommand, topic: str, master: str) -> None:
+    def _ends(self, topic: str, master: str) -> list[int]:
+        """Where its queues end. What a full disk has kept out of them isn't deleted with them: it comes when there
+        is room, after the deletion."""
+        if not self._group.serves(master):
+            return []
+        store = self._group.store(master)
+        return [store.queue_end(topic, queue_id) for queue_id in range(QUEUES)]
+
+    def _deleted(self, answer: RemotingCommand, topic: str, master: str, ends: list[int]) -> None:
+        remark = answer.remark or ""
         if answer.code != ResponseCode.SUCCESS:
             self._topics += 1
-        elif self._group.master == master and "file" not in (answer.remark or ""):
-            self._promises.deleted(topic, master)
+        elif ends and self._group.master == master and "file" not in remark and "can't be" not in remark:
+            self._promises.deleted(topic, master, ends)
 
     def _not_deleted(self, failure: Failure) -> None:
         not_answered(failure)

@@ -27,6 +27,7 @@ from hatwisted.store.errors import DamagedLog
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.queue.queueremoval import Removed
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.layout import MAGIC_BLANK, PRE_BLANK_SIZE, QUEUE_ENTRY, RECORD_HEAD
@@ -238,7 +239,7 @@ class CrashRun:
         ends = {key: 0 if (queue := store.queues.find(*key)) is None else queue.max_offset for key in keys}
         whole = [key for key in keys if ends[key] == store.log.queue_offsets[key]]
 
-        def durable(_: int) -> None:
+        def durable(_: Removed) -> None:
             for key in whole:
                 made[key].whole = not self.faults
 

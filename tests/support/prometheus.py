@@ -47,12 +47,15 @@ def quick_rules(path: Path, quicker: int) -> None:
 
 
 @contextmanager
-def prometheus(folder: Path, targets: Sequence[int], quicker: int = 1) -> Iterator[int]:
+def prometheus(
+    folder: Path, targets: Sequence[int], quicker: int = 1, authority: Path | None = None
+) -> Iterator[int]:
     """Running on a port, and all targets have been asked once.
 
     - folder: made, for its data
     - targets: ports of figures
     - quicker: how many times sooner a lag is one
+    - authority: of their certificates, if they speak TLS
     """
     folder.mkdir()
     quick_rules(folder / "alerts.yml", quicker)
@@ -66,6 +69,9 @@ def prometheus(folder: Path, targets: Sequence[int], quicker: int = 1) -> Iterat
             }
         ],
     }
+    if authority is not None:
+        tls = {"scheme": "https", "tls_config": {"ca_file": str(authority)}}
+        config["scrape_configs"][0] |= tls
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     port = free_port()
     command = [

@@ -28,6 +28,7 @@ from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topic.topicconfig import name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.queue.queueremoval import Removed
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.registration import (
     MAX_QUEUE_IDS,
@@ -146,8 +147,13 @@ class TopicAdmin:
         confirmed = self._spread.confirmed()
         self._offsets.remove_topic(topic)
         dropped = self._store.removal.drop_topics(lambda name: name == topic)
-        answer = dropped.addCallback(lambda _: confirmed)
-        return answer.addCallback(lambda remark: response(request, remark=remark))
+
+        def removed(outcome: Removed) -> Deferred[RemotingCommand]:
+            left = _left(outcome)
+            remarks = confirmed.addCallback(lambda remark: "; ".join(filter(None, (remark, left))) or None)
+            return remarks.addCallback(lambda remark: response(request, remark=remark))
+
+        return dropped.addCallback(removed)
 
     def _follow_deletion(self, request: RemotingCommand) -> _Answer:
         """5.x tools delete a topic on slaves too, and stop at a refusal with half of their work done. The queues
@@ -157,7 +163,7 @@ class TopicAdmin:
         if known or not self._hears_master():
             return response(request)
         dropped = self._store.removal.drop_topics(lambda name: name == topic and self._is_unused(name))
-        return dropped.addCallback(lambda _: response(request))
+        return dropped.addCallback(lambda outcome: response(request, remark=_left(outcome)))
 
     def _refusal(self, request: RemotingCommand) -> RemotingCommand | None:
         """Why this topic isn't to be made or deleted here."""
@@ -195,11 +201,13 @@ class TopicAdmin:
         ends = [(queue.queue_id, queue.max_offset) for queue in self._store.queues if queue.topic == topic]
         return max((self._store.message_time(topic, queue_id, end - 1) for queue_id, end in ends), default=-1)
 
-    def _cleaned(self, dropped: int, request: RemotingCommand) -> RemotingCommand:
+    def _cleaned(self, outcome: Removed, request: RemotingCommand) -> RemotingCommand:
         if not self._role.slave:
             self._forget_progress()
-        self._log.info("{count} queues removed on request {code}", count=dropped, code=int(request.code))
-        return response(request)
+        self._log.info(
+            "{count} queues removed on request {code}", count=outcome.queues, code=int(request.code)
+        )
+        return response(request, remark=_left(outcome))
 
     def _forget_progress(self) -> None:
         """In topics that are neither known nor have a queue: created again, they are numbered from 0."""
@@ -214,6 +222,11 @@ class TopicAdmin:
         """The next rounds of retention remove what is old enough, whatever the hour."""
         self._store.retention.clean_now()
         return response(request)
+
+
+def _left(outcome: Removed) -> str | None:
+    """What an answer says of queues that are still there; 316 tries again."""
+    return f"{outcome.problem}; cleanUnusedTopic tries again" if outcome.problem else None
 
 
 def _parse(request: RemotingCommand) -> TopicConfig:

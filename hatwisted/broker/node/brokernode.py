@@ -39,6 +39,7 @@ from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.ha.master import HAService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.connectionbudget import ConnectionBudget
@@ -51,6 +52,7 @@ from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.tls.handshakes import Handshakes
 
 PROGRESS_INTERVAL = 2.0
 """Seconds between two log lines of a recovery under way."""
@@ -74,6 +76,8 @@ class NodeParts:
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
     - expiries: of certificates, path -> seconds since the epoch
+    - page_port: what opens a port for browsers and scrapers, in a mode of TLS that it may have of its own
+    - handshakes: of all ports
     - link_connecting: makes a slave's HA link
     - release_ports: gives back those claimed, for slaves too, that were never opened
     - workers: stopped last
@@ -107,6 +111,8 @@ class NodeParts:
     connections: ConnectionBudget
     ports: Sequence[ServedPort]
     expiries: Callable[[], Mapping[str, float]]
+    page_port: Callable[[Listen, TlsMode | None], Listen]
+    handshakes: Callable[[], Sequence[Handshakes]]
     link_connecting: IConnecting
     release_ports: Callable[[], None]
     workers: Sequence[IWorker]
@@ -249,6 +255,11 @@ class BrokerNode(Service):
     def refused_connections(self) -> int:
         """Clients that weren't let in, for any reason."""
         return sum(factory.rejected_total for factory in self._factories)
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """What connections hold of frames that haven't ended, and of requests that wait for their turn."""
+        return sum(factory.partial.total for factory in self._factories)
 
     @inlineCallbacks
     def stopService(self) -> Any:

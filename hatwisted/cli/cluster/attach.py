@@ -46,6 +46,7 @@ from hatwisted.cli.cluster.slaveplan import (
     unit_text,
 )
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
@@ -64,7 +65,7 @@ from hatwisted.wire.registration import MASTER_ID
 CONF: Final = "broker.conf"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("namesrv", metavar="NAMESRV", type=NameServers())
 @click.argument("name", metavar="BROKERNAME")
 @click.option(
@@ -92,9 +93,10 @@ def attach(
     """Make a copy of a running master on this host: a slave of it.
 
     The master may be RocketMQ's or ours. NAMESRV are its name servers (host:port;host:port), BROKERNAME its group.
-    With a folder that it has made before it goes on there. Exit codes: 0 the slave is level with its master, and
-    all name servers list it; 1 it runs, but something keeps it from that; 2 nothing was started, and why; 130
-    interrupted: the slave goes on.
+    With a folder that it has made before it goes on there.
+
+    Exit codes: 0 the slave is level with its master, and all name servers list it; 1 it runs, but something
+    keeps it from that; 2 nothing was started, and why; 130 interrupted: the slave goes on.
     """
     context = click.get_current_context()
     named = context.meta.get(ACCOUNT_META)

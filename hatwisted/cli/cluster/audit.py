@@ -20,6 +20,7 @@ from hatwisted.cli.cluster.clusteraccount import credentials_option
 from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_options
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.progressbar import ScanProgress
@@ -103,7 +104,7 @@ class LogAudit(msgspec.Struct, rename="camel", kw_only=True):
         return len(self.differences) >= MOST_DIFFERENCES or records >= MOST_RECORDS
 
 
-@click.command("audit")
+@click.command("audit", cls=Command)
 @click.argument("master", metavar="MASTER")
 @click.argument("slave", metavar="SLAVE")
 @click.option(

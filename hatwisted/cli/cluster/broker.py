@@ -11,6 +11,7 @@ import click
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.mistakes import nearest
 from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import json_option, said, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
@@ -18,16 +19,17 @@ from hatwisted.config.javaproperties import parse_properties
 from hatwisted.wire.registration import MASTER_ID
 
 
-@click.group()
+@click.group(cls=Group)
 def broker() -> None:
     """Look at one broker and change its settings.
 
-    BROKER is HOST:PORT, or NAME for the master of a group. Exit codes: 0 done; 2 usage error, no answer, or the
-    broker refused.
+    BROKER is HOST:PORT, or NAME for the master of a group.
+
+    Exit codes: 0 done; 2 usage error, no answer, or the broker refused.
     """
 
 
-@broker.group("config")
+@broker.group("config", cls=Group)
 def config_group() -> None:
     """Get and set keys of a broker's configuration."""
 

@@ -15,6 +15,7 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import json_option, show
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import ClientError
@@ -28,7 +29,7 @@ COPYING: Final = ("transfer", "TRANSFER")
 """States of a slave that is well, as ours and RocketMQ 5's say it."""
 
 
-@click.group()
+@click.group(cls=Group)
 def cluster() -> None:
     """Show the brokers of a cluster, and how they are."""
 

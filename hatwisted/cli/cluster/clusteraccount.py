@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from hatwisted.cli.optiongroup import ConnectionOption
 from hatwisted.clientcore.credentialfile import USERS_FILE, find_credentials, read_credentials
 from hatwisted.clientcore.credentials import Credentials
 
@@ -22,6 +23,7 @@ def _noted(context: click.Context, _parameter: click.Parameter, value: str | Non
 
 credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--credentials",
+    cls=ConnectionOption,
     metavar="FILE",
     type=click.Path(dir_okay=False),
     expose_value=False,

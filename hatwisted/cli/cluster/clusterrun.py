@@ -2,8 +2,10 @@
 Ctrl-C.
 
 The first SIGINT or SIGTERM asks the command to finish cleanly (a consumer commits); the second ends the reactor
-at once. Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 usage error, or the cluster
-can't be reached or refuses; 130 interrupted before it was done, but cleanly.
+at once.
+
+Exit codes: 0 done; 1 partly done (some messages weren't taken); 2 usage error, or the cluster can't be
+reached or refuses; 130 interrupted before it was done, but cleanly.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_opt
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.mistakes import Work, cannot, with_names
 from hatwisted.cli.errors import EXIT_OK, CannotRun
+from hatwisted.cli.optiongroup import ConnectionOption
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import ClientError
 
@@ -75,6 +78,7 @@ def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-n",
         "--namesrv",
+        cls=ConnectionOption,
         envvar="NAMESRV_ADDR",
         default=DEFAULT_NAMESRV,
         show_default=True,

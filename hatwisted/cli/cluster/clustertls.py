@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import click
 from click.core import ParameterSource
 
-from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.optiongroup import ConnectionOption, option_group
 from hatwisted.clientcore.tls import VERIFY, Tls, Verify
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import parse_properties
@@ -34,6 +34,7 @@ def _noted(context: click.Context, parameter: click.Parameter, value: Any) -> No
 tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     click.option(
         "--tls/--no-tls",
+        cls=ConnectionOption,
         envvar="HATWISTED_TLS",
         expose_value=False,
         callback=_noted,
@@ -41,6 +42,7 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     ),
     click.option(
         "--tls-properties",
+        cls=ConnectionOption,
         envvar="HATWISTED_TLS_PROPERTIES",
         type=click.Path(dir_okay=False),
         expose_value=False,
@@ -49,6 +51,7 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     ),
     click.option(
         "--tls-verify",
+        cls=ConnectionOption,
         type=click.Choice(VERIFY),
         expose_value=False,
         callback=_noted,

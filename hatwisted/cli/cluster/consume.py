@@ -27,6 +27,7 @@ from hatwisted.cli.cluster.readingrange import (
 )
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.messagejson import MessageFields, body_fields, message_line
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
@@ -45,7 +46,7 @@ LOOK: Final = 0.1
 """Seconds between two looks at whether it's idle, or at the end."""
 
 
-@click.command("consume")
+@click.command("consume", cls=Command)
 @click.argument("topic", shell_complete=completion.topics)
 @cluster_options
 @click.option(

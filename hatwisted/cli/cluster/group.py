@@ -11,13 +11,14 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.grouplag import lag_command
 from hatwisted.cli.cluster.groupmoves import clone_command, reset_command, skip_command
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import counted, json_option, show, yes_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.admin import GroupSettings
 from hatwisted.wire.topics import RETRY_PREFIX
 
 
-@click.group()
+@click.group(cls=Group)
 def group() -> None:
     """List, watch, move, create and delete consumer groups.
 

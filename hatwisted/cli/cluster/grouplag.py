@@ -14,6 +14,7 @@ from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.output import json_option, table_text
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
@@ -79,7 +80,7 @@ Places = dict[tuple[str, str], dict[MessageQueue, tuple[int, int]]]
 """By group and topic: of each queue the offset consumed, and its end."""
 
 
-@click.command("lag", short_help="Show how far groups are behind, by topic.")
+@click.command("lag", cls=Command, short_help="Show how far groups are behind, by topic.")
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=completion.groups)
 @cluster_options
 @click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C, with rates.")

@@ -10,6 +10,7 @@ import click
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.cli.output import counted, json_option, show, table_text, yes_option
 from hatwisted.client.admin import Admin
@@ -44,7 +45,7 @@ def _show_done(as_json: bool, moved: Mapping[MessageQueue, int]) -> None:
     show(as_json, [dict(zip(columns, row, strict=True)) for row in rows], columns, rows)
 
 
-@click.command("reset", short_help="Set a group back, or forward, in a topic.")
+@click.command("reset", cls=Command, short_help="Set a group back, or forward, in a topic.")
 @click.argument("name", shell_complete=completion.groups)
 @click.argument("topic", shell_complete=completion.topics)
 @click.argument("to", metavar="first|last|TIME")
@@ -82,7 +83,7 @@ def _timestamp(text: str) -> int:
         raise click.BadParameter(str(error), param_hint="TIME") from error
 
 
-@click.command("skip", short_help="Skip what a group is behind.")
+@click.command("skip", cls=Command, short_help="Skip what a group is behind.")
 @click.argument("name", shell_complete=completion.groups)
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]", shell_complete=completion.topics)
 @cluster_options
@@ -137,7 +138,7 @@ async def _check_alone(admin: Admin, group: str) -> None:
         )
 
 
-@click.command("clone", short_help="Put a group where another one is.")
+@click.command("clone", cls=Command, short_help="Put a group where another one is.")
 @click.argument("source", metavar="FROM", shell_complete=completion.groups)
 @click.argument("target", metavar="TO", shell_complete=completion.groups)
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]", shell_complete=completion.topics)

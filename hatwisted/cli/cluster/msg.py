@@ -13,6 +13,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.consume import as_json as message_json
 from hatwisted.cli.cluster.consume import shown_body
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.optionvalues import iso_time
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.message import ReceivedMessage
@@ -24,7 +25,7 @@ MOST_NAME: Final = 24
 """Characters of a property's name beyond which its value isn't below the others'."""
 
 
-@click.group()
+@click.group(cls=Group)
 def msg() -> None:
     """Find single messages."""
 
@@ -43,7 +44,9 @@ def get_command(what: str, topic: str | None, namesrv: str, as_json: bool) -> No
     """Show a message by its id, by a key, or by its place in a queue.
 
     An id without --topic is one that says where the message is stored (offsetMessageId). By key the newest 32 of
-    each broker are shown. Exit codes: 0 found; 1 there is none; 2 usage error, no cluster, or a broker refused.
+    each broker are shown.
+
+    Exit codes: 0 found; 1 there is none; 2 usage error, no cluster, or a broker refused.
     """
 
     async def work(cluster: Cluster, _: Interrupt) -> int:

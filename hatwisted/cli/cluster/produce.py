@@ -23,6 +23,7 @@ from hatwisted.cli.cluster.clusterrun import (
 from hatwisted.cli.cluster.messageformat import unescaped
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.messagejson import ORIGIN
+from hatwisted.cli.optiongroup import Command
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
 from hatwisted.clientcore.compression import decompress
@@ -82,7 +83,7 @@ def parse_line(line: bytes) -> Line:
     return msgspec.convert({name: value for name, value in given.items() if value is not None}, Line)
 
 
-@click.command("produce")
+@click.command("produce", cls=Command)
 @click.argument("topic", shell_complete=completion.topics)
 @cluster_options
 @click.option("-g", "--group", default="hatwisted-cli", show_default=True, help="Producer group.")

@@ -146,23 +146,8 @@ async def range_of(
     begin, end = {}, {}
     for queue, bounds in chosen.items():
         begin[queue] = await _resolved(admin, queue, bounds, offsets.begin or Place(Kind.LAST), warn)
-        end[queue] = await _end(admin, queue, bounds, offsets.end or Place(Kind.LAST), warn)
+        end[queue] = await _resolved(admin, queue, bounds, offsets.end or Place(Kind.LAST), warn)
     return Range(begin, end)
-
-
-async def _end(
-    admin: Admin, queue: MessageQueue, bounds: tuple[int, int], place: Place, warn: Callable[[str], object]
-) -> int:
-    """The offset that isn't read any more. For a time a broker names the last message where all are older, and
-    RocketMQ's the nearest one: an older one is still to be read."""
-    found = await _resolved(admin, queue, bounds, place, warn)
-    if place.kind is Kind.TIME and found < bounds[1]:
-        asked: Any = await admin.messages_at(queue.topic, queue.queue_id, found)
-        found += any(
-            each.queue.broker_name == queue.broker_name and each.store_timestamp < place.number
-            for each in asked
-        )
-    return found
 
 
 async def _resolved(
@@ -170,8 +155,7 @@ async def _resolved(
 ) -> int:
     low, high = bounds
     if place.kind is Kind.TIME:
-        asked: Any = await admin.offset_at(queue, place.number)
-        return min(max(int(asked), low), high)
+        return await _first_since(admin, queue, bounds, place.number)
     if place.kind is Kind.OFFSET:
         found = min(max(place.number, low), high)
         if found != place.number:
@@ -181,3 +165,16 @@ async def _resolved(
     if place.kind is Kind.BACK:
         return max(low, high - place.number)
     return low if place.kind is Kind.FIRST else high
+
+
+async def _first_since(admin: Admin, queue: MessageQueue, bounds: tuple[int, int], time: int) -> int:
+    """The offset of the first message not older than a time. A broker names the last message where all are older,
+    and RocketMQ's the nearest one, which may be the older of two."""
+    asked: Any = await admin.offset_at(queue, time)
+    found = min(max(int(asked), bounds[0]), bounds[1])
+    if found < bounds[1]:
+        there: Any = await admin.messages_at(queue.topic, queue.queue_id, found)
+        found += any(
+            each.queue.broker_name == queue.broker_name and each.store_timestamp < time for each in there
+        )
+    return found

@@ -14,6 +14,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
@@ -30,7 +31,7 @@ EVENTS: Final = 1000
 """The last ones that are kept while somebody watches."""
 
 
-@click.command()
+@click.command(cls=Command)
 @cluster_options
 @click.option(
     "--conf", type=click.Path(dir_okay=False), help="Name servers as in this broker.conf, if it has some."
@@ -41,8 +42,10 @@ EVENTS: Final = 1000
 def status(namesrv: str, conf: str | None, watch: bool, no_groups: bool, as_json: bool) -> None:
     """Show how all brokers are, who is behind, and what to do.
 
-    Works with brokers of any make, by what each of them answers. Exit codes: 0 all well; 1 something needs
-    attention (with --watch: at the last look); 2 usage error, or no name server answers.
+    Works with brokers of any make, by what each of them answers.
+
+    Exit codes: 0 all well; 1 something needs attention (with --watch: at the last look); 2 usage error, or no
+    name server answers.
     """
 
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:

@@ -9,17 +9,22 @@ import click
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
+from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import counted, json_option, show, yes_option
 from hatwisted.client.admin import Admin
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.message import checked_topic
+from hatwisted.wire.registration import PERM_READ, PERM_WRITE, QueueData
 
 NEW_QUEUES: Final = 8
 """Of a topic that isn't there yet."""
+BOTH: Final = PERM_READ | PERM_WRITE
+"""Permission of such a one."""
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """List, create and delete topics.
 
@@ -108,14 +113,12 @@ def route_command(name: str, namesrv: str, as_json: bool) -> None:
 @click.option(
     "--perm",
     type=click.Choice(["6", "4", "2"]),
-    default="6",
-    show_default=True,
-    help="4 read, 2 write, 6 both.",
+    help="4 read, 2 write, 6 both.  [6; to be named where it isn't that now]",
 )
 @click.option("-c", "--cluster", "cluster_name", help="Only the masters of this cluster.")
 @json_option
 def create_command(
-    name: str, namesrv: str, queues: int | None, perm: str, cluster_name: str | None, as_json: bool
+    name: str, namesrv: str, queues: int | None, perm: str | None, cluster_name: str | None, as_json: bool
 ) -> None:
     """Create or update a topic on all masters.
 
@@ -124,23 +127,37 @@ def create_command(
 
     async def work(cluster: Cluster, _: Interrupt) -> None:
         admin = cluster.admin()
-        number = queues or await _present_queues(admin, checked_topic(name), cluster_name) or NEW_QUEUES
-        masters = await admin.create_topic(name, queues=number, perm=int(perm), cluster=cluster_name)
+        present = await _present(admin, checked_topic(name), cluster_name)
+        if perm is None:
+            _check_both(name, present)
+        # With fewer queues nobody would read what the others hold.
+        found = max((max(each.read_queue_nums, each.write_queue_nums) for each in present), default=0)
+        masters = await admin.create_topic(
+            name, queues=queues or found or NEW_QUEUES, perm=int(perm or BOTH), cluster=cluster_name
+        )
         show(as_json, masters, ["created on"], [[each] for each in masters])
 
     sys.exit(run(namesrv, work))
 
 
-async def _present_queues(admin: Admin, name: str, cluster: str | None) -> int:
-    """The most queues that a group of the cluster (None: of any) has of a topic, 0 if there is none: with fewer
-    nobody would read what the others hold."""
+async def _present(admin: Admin, name: str, cluster: str | None) -> list[QueueData]:
+    """What the groups of the cluster (None: all) have of a topic: nothing, if there is none."""
     try:
         route = await admin.route(name)
     except NoRoute:
-        return 0
+        return []
     meant = {each.broker_name for each in route.broker_datas if cluster in (None, each.cluster)}
-    found = [each for each in route.queue_datas if each.broker_name in meant]
-    return max((max(each.read_queue_nums, each.write_queue_nums) for each in found), default=0)
+    return [each for each in route.queue_datas if each.broker_name in meant]
+
+
+def _check_both(name: str, present: list[QueueData]) -> None:
+    """CannotRun if somebody has taken a permission away. A route doesn't tell whether it was the topic's or, for a
+    while, the broker's, so nothing is guessed."""
+    others = [f"{each.perm} on {each.broker_name}" for each in present if each.perm & BOTH != BOTH]
+    if others:
+        raise CannotRun(
+            f"topic {name} is there, with permission {', '.join(others)}: say which it shall have, with --perm"
+        )
 
 
 @topic.command("delete")

@@ -22,6 +22,7 @@ from hatwisted.cli.cluster.newslave import answers, is_free
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, limits, versions
 from hatwisted.cli.host.neighbours import neighbour_checks, own_address
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.output import folded, json_option
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import ClientError
@@ -51,7 +52,7 @@ INDENT: Final = 18
 LONGEST_PEM: Final = 1 << 20
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-c", "--conf", type=click.Path(dir_okay=False), help="The broker's. [RocketMQ's defaults]")
 @click.option(
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As twistd hamaster takes it."
@@ -63,7 +64,9 @@ def doctor(conf: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """Say whether a broker can run on this host, and what to do.
 
     Looks at configuration, disk, limits, ports, clock, certificates, name servers, and for a slave at its master.
-    Changes nothing. Exit codes: 0 no problem; 1 a problem; 2 usage error.
+    Changes nothing.
+
+    Exit codes: 0 no problem; 1 a problem; 2 usage error.
     """
     checks = list(_checks(conf, overrides))
     if as_json:

@@ -32,6 +32,10 @@ NAMES_PORTS: Final = (9876, 9976)
 """Where the name server's port is looked for."""
 LOG_LINE: Final = re.compile(r"[-\d]{10}T([:\d]{8})[-+]\d{4} \[(?:[^]#]*#(\w+)|[^]]*)\] (.*)")
 """Of a server: time, level and text."""
+TWISTED_S_OWN: Final = re.compile(
+    r"twistd \S+ \(.*\) starting up\.|reactor class: .*|\w+ starting on \S+|\(.* Closed\)|Main loop terminated\."
+)
+"""What the framework says of itself, by names of classes: the servers say in their own words what it means."""
 PREFIX: Final = 9
 """Columns of a server's name before its line."""
 INDENT: Final = PREFIX + len("00:00:00 ")
@@ -45,8 +49,9 @@ INDENT: Final = PREFIX + len("00:00:00 ")
 def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
     """Run a whole group on this machine, for trying out.
 
-    Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it. Exit codes: 0
-    ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
+    Ctrl-C ends it, and the next `up` goes on with the same stores. Only this machine can reach it.
+
+    Exit codes: 0 ended by Ctrl-C; 1 a server ended by itself; 2 it couldn't start.
     """
     target = Path(folder).absolute()
     try:
@@ -77,12 +82,15 @@ def free_ports(free: Callable[[int], bool] = is_free) -> Ports:
     return Ports(names, master, free_port(master + 10, free))
 
 
-def short_line(line: str) -> str:
-    """A server's line for who watches: neither the day nor who logged it, and a mark at what isn't well."""
+def short_line(line: str) -> str | None:
+    """A server's line for who watches: neither the day nor who logged it, and a mark at what isn't well. None: it
+    says nothing to them."""
     found = LOG_LINE.fullmatch(line)
     if found is None:
         return line
     at, level, text = found.groups()
+    if TWISTED_S_OWN.fullmatch(text):
+        return None
     return f"{at} {'' if level in (None, 'info', 'debug') else '! '}{text}"
 
 
@@ -106,8 +114,10 @@ class TerminalScreen:
         if self._as_json:
             click.echo(msgspec.json.encode({"from": name, "text": line}))
             return
-        text = printable(short_line(line) if self._short else line)
-        shown = folded(text, INDENT, f"{name:<6} | ")
+        wanted = short_line(line) if self._short else line
+        if wanted is None:
+            return
+        shown = folded(printable(wanted), INDENT, f"{name:<6} | ")
         click.secho(shown[:PREFIX], fg=COLOURS[name], nl=False)
         click.echo(shown[PREFIX:])
 

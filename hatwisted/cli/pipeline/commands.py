@@ -35,8 +35,9 @@ def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 
     A STORE is a broker's store folder, a master's or a slave's; it is only read. Spark does the
-    work, on this machine unless --master names a cluster; land does without it for what is small. Exit codes:
-    0 everything in order; 1 problems found; 2 not done; 130 interrupted.
+    work, on this machine unless --master names a cluster; land does without it for what is small.
+
+    Exit codes: 0 everything in order; 1 problems found; 2 not done; 130 interrupted.
     """
 
 
@@ -368,9 +369,10 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
     """Send the messages in FILEs (or in folders of files) to a cluster, each queue in order.
 
-    Needs no Spark. Exit codes: 0 all stored; 1 some were refused, or were stored but not flushed or
-    replicated in time; 2 not done, or not to the end: the error then says where to continue; 130 interrupted,
-    likewise.
+    Needs no Spark.
+
+    Exit codes: 0 all stored; 1 some were refused, or were stored but not flushed or replicated in time; 2 not
+    done, or not to the end: the error then says where to continue; 130 interrupted, likewise.
     """
     from hatwisted.pipeline.jobs.messages.importing import ImportInterrupted, Sending, import_messages
 

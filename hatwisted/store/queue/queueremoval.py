@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from os.path import dirname
-from typing import cast
+from typing import NamedTuple, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -23,6 +23,13 @@ from hatwisted.store.queue.queuetable import ConsumeQueueTable
 
 QUEUES_PER_TURN = 32
 """Queues taken out before the reactor gets its turn: some 50 us each."""
+
+
+class Removed(NamedTuple):
+    """queues: how many are out of service; problem: why the last of the others isn't, "" if all are."""
+
+    queues: int
+    problem: str
 
 
 class QueueRemoval:
@@ -51,11 +58,11 @@ class QueueRemoval:
         self._log = log
         self._queues = queues
 
-    def drop_topics(self, unwanted: Callable[[str], bool]) -> Deferred[int]:
-        """Take all queues of topics out of service that `unwanted(topic)` is true of. Fires with how many."""
+    def drop_topics(self, unwanted: Callable[[str], bool]) -> Deferred[Removed]:
+        """Take all queues of topics out of service that `unwanted(topic)` is true of."""
         return Deferred.fromCoroutine(self._drop([queue for queue in self._queues if unwanted(queue.topic)]))
 
-    def drop_expired(self, kept: Callable[[str], bool]) -> Deferred[int]:
+    def drop_expired(self, kept: Callable[[str], bool]) -> Deferred[Removed]:
         """The same with queues whose records have all left the log, but for topics that are `kept`."""
         return Deferred.fromCoroutine(
             self._drop([queue for queue in self._queues if self._is_expired(queue) and not kept(queue.topic)])
@@ -70,30 +77,28 @@ class QueueRemoval:
         """That of the queue's next message."""
         return max(queue.max_offset, self._log.queue_offsets.get((queue.topic, queue.queue_id), 0))
 
-    async def _drop(self, unwanted: Iterable[ConsumeQueue]) -> int:
-        dropped = 0
+    async def _drop(self, unwanted: Iterable[ConsumeQueue]) -> Removed:
+        dropped, problem = 0, ""
         for count, (queue, number) in enumerate(
             [(each, self._next_number(each)) for each in unwanted], start=1
         ):
             # A message that came in between made the topic again, and its producer was told that it's stored.
-            dropped += self._next_number(queue) == number and self._drop_one(queue)
+            if self._next_number(queue) == number and self._queues.find(queue.topic, queue.queue_id) is queue:
+                try:
+                    self._drop_one(queue)
+                    dropped += 1
+                except OSError as error:
+                    problem = f"queue {queue.queue_id} of {queue.topic} can't be deleted: {error}"
+                    self._logger.warn("{problem}", problem=problem)
             if count % QUEUES_PER_TURN == 0:
                 await deferLater(self._clock, 0)
         expired = self._queues.deleted.expired(self._log.min_offset)
         await cast("Deferred[None]", self._worker.run(self._finish, dropped, expired))
-        return dropped
+        return Removed(dropped, problem)
 
-    def _drop_one(self, queue: ConsumeQueue) -> bool:
-        key = queue.topic, queue.queue_id
-        if self._queues.find(*key) is not queue:
-            return False
-        try:
-            self._queues.delete(queue)
-        except OSError as error:
-            self._logger.warn("{queue} can't be deleted: {error}", queue=queue, error=error)
-            return False
-        self._log.queue_offsets.pop(key, None)
-        return True
+    def _drop_one(self, queue: ConsumeQueue) -> None:
+        self._queues.delete(queue)
+        self._log.queue_offsets.pop((queue.topic, queue.queue_id), None)
 
     def _finish(self, dropped: int, expired: list[str]) -> None:
         """In the worker: the renames become durable, then what nobody needs any more is removed."""

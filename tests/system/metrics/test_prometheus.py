@@ -15,6 +15,7 @@ import pytest
 
 from testbed.brokergroup import QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
+from tests.support.certificate import authority, server_certificate
 from tests.support.clusterclient import UPDATE_CONSUMER_OFFSET
 from tests.support.figures import Figures
 from tests.support.pages import blocks, put_in, run_block
@@ -28,10 +29,10 @@ pytestmark = [needs_prometheus]
 class Watched(BrokerGroup):
     """A pair with ports of figures."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: str) -> None:
         self.ports = [free_port(), free_port()]
-        settings = {**SMALL_STORE, **QUICK_SYNC, "slaveTimeout": 1000, "metricsPort": self.ports[0]}
-        super().__init__(folder, settings=settings, slave_settings={"metricsPort": self.ports[1]})
+        settings = {**SMALL_STORE, **QUICK_SYNC, "slaveTimeout": 1000, "metricsPort": self.ports[0], **more}
+        super().__init__(folder, settings=settings, slave_settings={**more, "metricsPort": self.ports[1]})
 
     def figures(self, which: int) -> Figures:
         return Figures(read(self.ports[which], "/metrics")[1])
@@ -136,6 +137,24 @@ def test_the_page_s_commands_show_figures_and_health(pair: Watched) -> None:
     done = run_block(put_in(block.code, {"5557": pair.ports[0]}), pair.folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("ok\n") and "\nhatwisted_ready" in done.stdout
+
+
+def test_a_real_prometheus_scrapes_over_tls(tmp_path: Path) -> None:
+    """Whom it couldn't trust it wouldn't scrape: it knows the authority, and the address that is asked for."""
+    authority().write(tmp_path, "authority")
+    server_certificate().write(tmp_path, "server")
+    settings = {
+        "tls.server.certPath": str(tmp_path / "server.pem"),
+        "tls.server.keyPath": str(tmp_path / "server.key"),
+        "metricsTlsMode": "enforcing",
+    }
+    with Watched(tmp_path / "pair", **settings) as pair:
+        pair.start()
+        with prometheus(tmp_path / "prometheus", pair.ports, authority=tmp_path / "authority.pem") as port:
+            up = asked(port, "query?query=hatwisted_up")["result"]
+            assert [each["value"][1] for each in up] == ["1", "1"]
+        with pytest.raises(OSError):
+            read(pair.ports[0], "/metrics")  # in plain text
 
 
 def test_figures_are_those_of_the_brokers_own_answers(pair: Watched) -> None:

@@ -45,6 +45,9 @@ class TestConfig(TestCase):
             (b"brokerRole=SLAVE", "brokerRole can't be changed"),
             (b"dashboardAddress=0.0.0.0", "dashboardAddress can't be changed"),
             (b"dashboardPasswordFile=/etc/other", "dashboardPasswordFile can't be changed"),
+            (b"dashboardTlsMode=disabled", "dashboardTlsMode can't be changed"),
+            (b"metricsTlsMode=disabled", "metricsTlsMode can't be changed"),
+            (b"metricsAddress=0.0.0.0", "metricsAddress can't be changed"),
             (b"deleteWhen=\\uXYZ1", "request:2"),
         ):
             answer = yield self.rig.ask(UPDATE, b"deleteWhen=05\n" + line)

@@ -1,6 +1,8 @@
 """Topics made, changed, deleted and cleaned up: 17, 215, 306, 316, 329; looked at: 202, 300, 305, 321."""
 
+import errno
 import json
+import os
 import re
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -9,6 +11,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE, REGISTER_WAIT
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.node.registration import Registration
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire import fastjson
 from tests.unit.broker.rig import NOW, BrokerRig, GroupMember
 
@@ -117,6 +120,27 @@ class TestTopics(TestCase):
         self.assertEqual(rig.store.queue_offsets("Other", 0), (0, 1))
         self.assertEqual((yield rig.ask(DELETE, topic="T")).code, 0)
         self.assertEqual((yield rig.pull(0)).code, 17)
+
+    @inlineCallbacks
+    def test_queues_that_cant_be_deleted_are_told(self):
+        rig = self.rig
+        rig.put(count=3)
+        rig.put("Other")
+        delete, broken = ConsumeQueueTable.delete, [True]
+
+        def failing(queues, queue):
+            if broken:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            delete(queues, queue)
+
+        self.patch(ConsumeQueueTable, "delete", failing)
+        answer = yield rig.ask(DELETE, topic="T")
+        told = "queue 0 of T can't be deleted: [Errno 5] Input/output error; cleanUnusedTopic tries again"
+        self.assertEqual((answer.code, answer.remark), (0, told))
+        self.assertEqual((yield rig.ask(CLEAN_UNUSED)).remark, told)
+        broken.clear()
+        self.assertEqual((yield rig.ask(CLEAN_UNUSED)).remark, None)
+        self.assertEqual(rig.store.queue_offsets("T", 0), (0, 0))
 
     @inlineCallbacks
     def test_unused_topics_queues_go_and_system_topics_stay(self):

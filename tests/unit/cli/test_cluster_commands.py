@@ -352,6 +352,9 @@ class TestCommands(CommandsCase):
             (("-o", "end"), b""),
             (("-o", "s@1h", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
             (("--from", "first", "-p", "1", "--tags", "none"), b""),
+            (("-o", "s@2100-01-01", "-o", "e@2100-01-02"), b""),
+            (("--from", "2100-01-01"), b""),
+            (("--from", "2h", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
             (("--from", "first", "-o", "e@2h"), b""),
             (("--from", "first", "-o", "e@2100-01-01", "-p", "0"), b"0-0 0-1 0-2 0-3 0-4"),
         ):
@@ -676,7 +679,11 @@ class TestCommands(CommandsCase):
         await self.run_command("topic", "create", "Made", "-q", "16")
         await self.run_command("topic", "create", "Made", "--perm", "4")
         self.assertEqual(await topic(), [16, 16])
-        await self.run_command("topic", "create", "Made", "-q", "17")
+        refused = await self.run_command("topic", "create", "Made", "-q", "17", code=2)
+        self.assertIn(
+            "topic Made is there, with permission 4 on broker-a: say which it shall have", refused.err
+        )
+        await self.run_command("topic", "create", "Made", "-q", "17", "--perm", "4")
         self.assertEqual(await topic(), [17, 17])
 
         async def group():

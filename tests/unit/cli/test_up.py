@@ -295,10 +295,32 @@ class ScreenTests(SynchronousTestCase):
             (logged.format("info"), "12:17:21 link lost [at 3]"),
             (logged.format("warn"), "12:17:21 ! link lost [at 3]"),
             (logged.format("critical"), "12:17:21 ! link lost [at 3]"),
-            ("2026-11-23T12:17:21+0100 [-] (TCP Port 9876 Closed)", "12:17:21 (TCP Port 9876 Closed)"),
+            ("2026-11-23T12:17:21+0100 [-] Unhandled Error", "12:17:21 Unhandled Error"),
             ("\tTraceback (most recent call last):", "\tTraceback (most recent call last):"),
         ):
             self.assertEqual(short_line(line), shown)
+
+    def test_what_twisted_says_of_itself_is_for_the_file(self) -> None:
+        """That a port is open says `ready`; by the name of a class it says nothing to who tries it out."""
+        for source, text in (
+            (
+                "twisted.scripts._twistd_unix.UnixAppLogger#info",
+                "twistd 26.10.0 (/bin/python 3.11.7) starting up.",
+            ),
+            (
+                "twisted.scripts._twistd_unix.UnixAppLogger#info",
+                "reactor class: twisted.internet.epollreactor.E.",
+            ),
+            ("-", "NewcomerGuard starting on 10911"),
+            ("-", "(TCP Port 9876 Closed)"),
+            ("-", "Main loop terminated."),
+        ):
+            line = f"2026-11-23T12:17:21+0100 [{source}] {text}"
+            self.assertIsNone(short_line(line))
+            for short, shown in ((True, ""), (False, f"slave  | {line}\n")):
+                with CliRunner().isolation() as (out, _, _):
+                    TerminalScreen(False, False, short).said("slave", line)
+                    self.assertEqual(out.getvalue().decode(), shown)
 
     def test_a_terminal_has_short_lines_and_a_file_whole_ones(self) -> None:
         line = "2026-11-23T12:17:21+0000 [a.B#info] ready"

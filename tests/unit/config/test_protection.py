@@ -40,6 +40,14 @@ class OpenTests(SynchronousTestCase):
     def said(self, *given: str) -> str | None:
         return open_to_strangers(load_namesrv_config(None, given, host=HOST).config)
 
+    def test_a_live_page_for_others_has_a_password_that_can_be_read_along(self) -> None:
+        page = ("bindAddress=127.0.0.1", "dashboardPort=8080")
+        shown = (*page, "dashboardAddress=10.0.0.1")
+        for given in (shown, (*shown, "dashboardTlsMode=permissive")):
+            self.assertIn("set dashboardTlsMode=enforcing", open_to_strangers(broker(*given).config) or "")
+        for given in (page, (*page, "dashboardAddress=::1"), (*shown, "dashboardTlsMode=enforcing")):
+            self.assertIsNone(open_to_strangers(broker(*given).config))
+
     def test_the_name_server_of_a_master_with_accounts_has_none(self) -> None:
         given = ("aclEnable=true", "haAllowList=10.0.0.2")
         self.assertIn("asks for no account", open_to_strangers(broker(*given).config) or "")

@@ -51,11 +51,13 @@ NOT_IN_4_9_7 = {
     "slaveSyncInterval",
     "metricsPort",
     "metricsAddress",
+    "metricsTlsMode",
     "metricsTopics",
     "metricsGroups",
     "dashboardPort",
     "dashboardAddress",
     "dashboardPasswordFile",
+    "dashboardTlsMode",
     *(field.encode_name for field in fields(LinkTlsKeys) if field.encode_name.startswith("haTls")),
     # RocketMQ's -D properties.
     *(field.encode_name for field in fields(TlsClientKeys) if field.encode_name.startswith("tls.")),

@@ -7,6 +7,7 @@ import re
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.logger import Logger, LogPublisher
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,7 +16,7 @@ from twisted.web.server import Request
 from hatwisted.metrics.chart import HEIGHT, WIDTH, Chart, drawn
 from hatwisted.metrics.eventfeed import LONGEST, MOST, EventFeed
 from hatwisted.metrics.hour import MOMENTS, Hour, Totals, quantile
-from hatwisted.metrics.livepage import Access, Parts, Stream, Streams
+from hatwisted.metrics.livepage import UNTAKEN, Access, Parts, Stream, Streams
 from hatwisted.metrics.livestate import seconds_text, size_text
 
 
@@ -105,6 +106,7 @@ class Viewer:
 
     def __init__(self) -> None:
         self.taken: list[bytes] = []
+        self.closed = False
         self.ended: Deferred[None] = Deferred()
 
     def setHeader(self, name: str, value: str) -> None:
@@ -118,6 +120,14 @@ class Viewer:
 
     def write(self, data: bytes) -> None:
         self.taken.append(data)
+
+    @property
+    def channel(self) -> Viewer:
+        return self
+
+    def forceAbortClient(self) -> None:
+        self.closed = True
+        self.ended.errback(ConnectionLost())
 
     def parts(self) -> dict[str, str]:
         """What he has, by name."""
@@ -161,6 +171,15 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(slow.parts(), {"state": "s3", "events": "e1", "hour": "h"})
         self.assertEqual(slow.parts(), quick.parts())
         self.assertEqual(b"".join(quick.taken).count(b"event: events"), 1)  # what stays isn't sent again
+
+    def test_who_takes_nothing_for_long_gives_his_place_up(self) -> None:
+        stuck, slow = self.view(), self.view()
+        for viewer in (stuck, slow):
+            viewer.producer.pauseProducing()
+        self.clock.pump([1] * (UNTAKEN - 1))
+        slow.producer.resumeProducing()
+        self.clock.pump([1] * 2)
+        self.assertEqual((stuck.closed, slow.closed), (True, False))
 
     def test_who_comes_later_has_all_parts_and_makes_no_work(self) -> None:
         first = self.view()

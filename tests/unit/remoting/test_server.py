@@ -243,6 +243,22 @@ class RemotingServerTests(TestCase):
         self.assertEqual(len(answers), 40)
 
     @inlineCallbacks
+    def test_answers_that_are_not_read_have_their_time(self):  # type: ignore[no-untyped-def]
+        (connection,) = self.factory.connections
+        self.client.transport.pauseProducing()
+        self.client.transport.write(request(BIG, 1) * 40)
+        for _ in range(1000):
+            yield turns()
+            if connection.transport.producerPaused:
+                break
+        self.clock.advance(IDLE_LIMIT)
+        self.assertEqual(self.factory.rejected_total, 0)
+        self.clock.advance(IDLE_LIMIT)
+        self.client.transport.resumeProducing()
+        yield self.client.gone
+        self.assertEqual(self.factory.rejected_total, 1, "it's told, and counted, unlike one that is idle")
+
+    @inlineCallbacks
     def test_nothing_more_is_done_for_a_connection_that_is_being_closed(self):  # type: ignore[no-untyped-def]
         """What waits for the client to read would come to a store that has been closed."""
         (connection,) = self.factory.connections

@@ -168,7 +168,7 @@ class PromisesTests(SynchronousTestCase):
         self.send()
         self.promises.deleting("T")
         self.a.entries, self.b.entries = [], []
-        self.promises.deleted("T", "a")
+        self.promises.deleted("T", "a", [1])
         self.assertEqual(self.broken(self.a) + self.broken(self.b), [])
         self.a.log.clear()
         self.assertEqual(self.broken(self.a), ["stored"])
@@ -176,11 +176,17 @@ class PromisesTests(SynchronousTestCase):
     def test_what_was_deleted_is_back_on_who_deleted_it(self) -> None:
         self.send()
         self.promises.deleting("T")
-        self.promises.deleted("T", "a")
+        self.promises.deleted("T", "a", [1])
         self.assertEqual(self.broken(self.b), [], "it may not have heard of it")
         self.assertEqual(self.broken(self.a), ["deleted"])
         self.promises.promoted()
         self.assertEqual(self.broken(self.a), [], "its master may not have")
+
+    def test_what_was_in_no_queue_yet_isnt_deleted(self) -> None:
+        self.send()
+        self.promises.deleting("T")
+        self.promises.deleted("T", "a", [0])
+        self.assertEqual(self.broken(self.a), [])
 
     def test_linked_logs_are_equal_as_far_as_both_go(self) -> None:
         self.a.bytes, self.b.bytes = b"abcdef", b"abc"

@@ -17,7 +17,7 @@ class DeletedTopicTests(PowerLossCase):
         done = self.store.removal.drop_topics(lambda name: name == topic)
         self.dispatch()
         self.worker.work()
-        self.assertEqual(self.successResultOf(done), 1)
+        self.assertEqual(self.successResultOf(done).queues, 1)
 
     def restart(self) -> RecoveryReport:
         """An orderly one."""
@@ -203,7 +203,9 @@ class DeletedTopicTests(PowerLossCase):
         done = self.store.removal.drop_topics(lambda name: name == "T")
         self.disk.no_descriptors = False
         self.worker.work()
-        self.assertEqual(self.successResultOf(done), 0)
+        left = self.successResultOf(done)
+        self.assertEqual(left.queues, 0)
+        self.assertIn("queue 0 of T can't be deleted: ", left.problem)
         self.put("T", b"after")
         self.dispatch()
         self.assertEqual(len(self.bodies("T")), 6)

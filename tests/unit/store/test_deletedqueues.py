@@ -71,7 +71,7 @@ class TestDeletedQueues(SynchronousTestCase):
     def delete(self, topic):
         done = self.store.removal.drop_topics(lambda name: name == topic)
         self.turn()
-        return self.successResultOf(done)
+        return self.successResultOf(done).queues
 
     def bodies(self, topic, queue_id=0):
         low, high = self.store.queue_offsets(topic, queue_id)
@@ -148,7 +148,7 @@ class TestDeletedQueues(SynchronousTestCase):
         self.store.log.files.delete_before(FILE_SIZE)
         done = self.store.removal.drop_expired(lambda topic: topic == "Kept")
         self.turn()
-        self.assertEqual(self.successResultOf(done), 1)
+        self.assertEqual(self.successResultOf(done).queues, 1)
         self.assertIsNone(self.store.queues.find("Old", 0))
         self.assertIsNotNone(self.store.queues.find("Kept", 0))
         self.assertEqual(os.listdir(self.root / "consumequeue.deleted"), [])
@@ -217,4 +217,4 @@ class TestDeletedQueues(SynchronousTestCase):
         self.assertNoResult(done)
         self.assertEqual(len(self.store.queues), 8)
         self.turn()
-        self.assertEqual(self.successResultOf(done), 40)
+        self.assertEqual(self.successResultOf(done).queues, 40)

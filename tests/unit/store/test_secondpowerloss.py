@@ -173,7 +173,7 @@ class SecondPowerLossTests(PowerLossCase):
         self.dispatch()
         dropped = self.store.removal.drop_topics(lambda topic: topic == "A")
         self.worker.work()
-        self.assertEqual(self.successResultOf(dropped), 1)
+        self.assertEqual(self.successResultOf(dropped).queues, 1)
         self.put("A", b"anew" * 40, 3)
         self.flush()
         self.dispatch()
