@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import In
@@ -48,6 +49,16 @@ if TYPE_CHECKING:
 
 QUEUES: Final = "hatwisted.queues."
 """Keys of a snapshot's summary, followed by a broker's name."""
+
+
+@dataclass(frozen=True)
+class BroughtQueues:
+    """Where the queues of a batch end. after: number of the snapshot that the run knows the table by; complete:
+    are these all queues of the claim's brokers?"""
+
+    moved: QueueTails
+    after: int
+    complete: bool = False
 
 
 def landed_queues(table: Table, name: str, brokers: Iterable[str]) -> tuple[QueueTails, frozenset[str]]:
@@ -96,9 +107,7 @@ def append_queues(
     files: Sequence[DataFile],
     *,
     held: IcebergClaim,
-    moved: QueueTails,
-    complete: bool,
-    after: int,
+    brought: BroughtQueues,
     note: Mapping[str, str],
 ) -> bool:
     """Add a batch of rows of queues to the table; False if it's there already. Raises Fenced if the claim has
@@ -108,22 +117,20 @@ def append_queues(
     - name: of the table, for errors
     - files: finished ones; none for a note alone
     - held: the claim, by queue
-    - moved: where the batch's queues end
-    - complete: are these all queues of the claim's brokers?
-    - after: number of the snapshot that this run knows the table by
+    - brought: where the batch's queues end, and after what
     - note: what the snapshot says of it besides, the run's own settled files among it
     """
-    said = queue_notes(held.brokers, moved, complete)
+    said = queue_notes(held.brokers, brought)
     whole = {TAIL + broker for broker in held.brokers}
 
     def checked() -> dict[str, str] | None:
-        mine = settled_by(note, held.run)
+        mine = FileIds.settled_in(note, held.run) or 0
         passed = set()
         for snapshot in line(table):
             if files and (FileIds.settled(snapshot, held.run) or 0) >= mine:
                 return None
             passed.add(snapshot.snapshot_id)
-        if after not in passed and table.snapshot_by_id(after) is not None:
+        if brought.after not in passed and table.snapshot_by_id(brought.after) is not None:
             raise WrongTable(
                 f"{name}: the rows end elsewhere than when they were read: was the table rolled back? Start the"
                 " landing again"
@@ -134,29 +141,20 @@ def append_queues(
     return append_once(table, name, files, held=held, checked=checked, note=note)
 
 
-def settled_by(note: Mapping[str, str], run: str) -> int:
-    """Up to which of a run's files a note of its own settles them.
-
-    - note: of a snapshot to be
-    - run: its name
-    """
-    return FileIds.settled_in(note, run) or 0
-
-
-def queue_notes(brokers: Iterable[str], moved: QueueTails, complete: bool) -> dict[str, str]:
+def queue_notes(brokers: Iterable[str], brought: BroughtQueues) -> dict[str, str]:
     """What a snapshot says of queues; of too many nothing, but that they came.
 
     - brokers: of the claim
-    - moved: where queues end
-    - complete: are these all of the brokers' queues?
+    - brought: where queues end
     """
+    few = len(brought.moved) <= NOTED_QUEUES
+    complete = brought.complete and few
     trees: dict[str, dict[str, Any]] = {broker: {} for broker in brokers} if complete else {}
-    for queue, tail in moved.items() if len(moved) <= NOTED_QUEUES else ():
+    for queue, tail in brought.moved.items() if few else ():
         place = trees.setdefault(queue.broker_name, {}).setdefault(queue.topic, {})
         place[str(queue.queue_id)] = [tail.end, tail.physical, tail.stored]
-    all_said = complete and len(moved) <= NOTED_QUEUES
     return {
-        QUEUES + broker: json.dumps({"complete": all_said, "queues": tree}, separators=(",", ":"))
+        QUEUES + broker: json.dumps({"complete": complete, "queues": tree}, separators=(",", ":"))
         for broker, tree in trees.items()
     }
 

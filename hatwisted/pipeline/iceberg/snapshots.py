@@ -141,7 +141,12 @@ def claim(
 
 
 def check_whole(table: Table, name: str, brokers: Iterable[str]) -> None:
-    """Raises ByQueue if the last rows of a broker came queue by queue: they don't say what lies before them."""
+    """Raises ByQueue if the last rows of a broker came queue by queue: they don't say what lies before them.
+
+    - table: as it was loaded
+    - name: of the table, for errors
+    - brokers: whose stores are to be landed
+    """
     note = noted(table)
     for broker in brokers:
         if table.properties.get(BY_QUEUE + broker) != "true" or TAIL + broker in note:

@@ -206,21 +206,13 @@ class IcebergQueues:
 
     def tails(self) -> QueueTails:
         """See QueueTable."""
-        from hatwisted.pipeline.iceberg.queuenotes import append_queues, landed_queues
+        from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues, landed_queues
 
         self._look()
         found, unknown = landed_queues(self.table, self.name, self.held.brokers)
         if unknown and len(found) <= NOTED_QUEUES:
-            append_queues(
-                self.table,
-                self.name,
-                [],
-                held=self.held,
-                moved=found,
-                complete=True,
-                after=self.after,
-                note=self.note,
-            )
+            all_of_them = BroughtQueues(found, self.after, complete=True)
+            append_queues(self.table, self.name, [], held=self.held, brought=all_of_them, note=self.note)
             self._look()
         return found
 
@@ -282,7 +274,7 @@ class IcebergQueueBatch:
     def commit(self) -> bool:
         """See QueueBatch."""
         from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
-        from hatwisted.pipeline.iceberg.queuenotes import append_queues
+        from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues
 
         run, files = self.landing, self.files
         finished = files.close()
@@ -290,16 +282,8 @@ class IcebergQueueBatch:
             return False
         note = run.note | rows_note(files) | run.ids.note
         try:
-            append_queues(
-                run.table,
-                run.name,
-                finished,
-                held=run.held,
-                moved=self.tails,
-                complete=False,
-                after=run.after,
-                note=note,
-            )
+            brought = BroughtQueues(self.tails, run.after)
+            append_queues(run.table, run.name, finished, held=run.held, brought=brought, note=note)
         except Fenced:
             # Whatever became of its tries, there won't be another one.
             remove_unmentioned(run.table, run.name, [file.file_path for file in finished])
