@@ -7,7 +7,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.pull.pullmessage import PullOptions
+from hatwisted.broker.pull.pullmessage import MAX_BYTES, MAX_COUNT, PullOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig, heartbeat, records
 
@@ -62,12 +62,12 @@ class TestAnswers(PullCase):
     def test_limits_of_one_answer(self):
         rig = self.start()
         rig.put(count=40)
-        self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=64)))[-1], 32)
+        self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=64)))[-1], MAX_COUNT)
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=5)))[2:], (5, 0, 40, 5))
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=0)))[-1], 1)
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgBytes=300)))[-1], 3)
         rig.put(queue_id=1, body=b"x" * 70_000, count=5)
-        self.assertEqual(self.seen((yield rig.pull(2, queue_id=1)))[-1], 3)
+        self.assertEqual(self.seen((yield rig.pull(2, queue_id=1)))[-1], MAX_BYTES // 70_000)
 
     @inlineCallbacks
     def test_old_messages_come_in_smaller_answers(self):
