@@ -72,8 +72,8 @@ class GroupSettings(TypedDict, total=False):
 
 
 class Admin(Lookups):
-    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, BadAnswer, NoNameServer or
-    NoRoute."""
+    """Made by `Cluster.admin`. Every method fails with Refused, CallFailed, BadAnswer, NoNameServer or NoRoute.
+    What a broker remarks on a change (which slaves lack it) is logged."""
 
     # ---- topics
 
@@ -269,8 +269,7 @@ class Admin(Lookups):
         fields: dict[str, object] = {"topic": topic, "group": group, "timestamp": timestamp, "isForce": True}
         found: dict[MessageQueue, int] = {}
         for broker in route.broker_datas:
-            address = broker.broker_addrs.get(MASTER_ID)
-            if address is None:
+            if (address := broker.broker_addrs.get(MASTER_ID)) is None:
                 raise NoRoute(topic, f"{broker.broker_name} has no master now: its offsets can't be reset")
             code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
             answer = await self._session.call(address, code, fields, timeout=ADMIN_TIMEOUT)
@@ -388,7 +387,9 @@ class Admin(Lookups):
     ) -> list[str]:
         masters = await self._masters(cluster)
         for address in masters:
-            await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)
+            remark = (await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)).remark
+            if remark:
+                self._session.log.warn("{address}: {remark}", address=address, remark=remark)
         return masters
 
 

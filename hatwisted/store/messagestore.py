@@ -143,7 +143,7 @@ class MessageStore:
         self.stats = StoreStats(clock)
         self._parts = StoreParts(self.log, self.queues, self.index, self.checkpoint, self.dispatcher)
         self.sync = DispatchedSync(self.log, self._parts, self._queue_writer, worker)
-        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self.sync.run)
+        self._sync_loop = PeriodicCall(clock, "syncing queues, index and checkpoint", self.sync.regular)
 
     # -- life ------------------------------------------------------------------------------------------------
 

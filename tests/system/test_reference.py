@@ -30,6 +30,11 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpGroup]:
         found.end()
 
 
+def pipeline_pages() -> list[str]:
+    """The pipeline's page, and those by task."""
+    return ["pipeline", *sorted(f"pipeline/{path.stem}" for path in (DOCS / "pipeline").glob("*.md"))]
+
+
 def about(page: str, word: str) -> list[str]:
     """The blocks of a page that name a word, but for those that say that they aren't run."""
     found = [code for code in to_run(DOCS / f"{page}.md") if word in code]
@@ -54,7 +59,7 @@ def test_every_block_is_one_of_those_below() -> None:
         "operations": ("log check", "log compare", "hatwisted audit"),
         "tls": ("openssl",),
         "accounts": (),
-        "pipeline": ("hatwisted pipeline", "find_java_home"),
+        **dict.fromkeys(pipeline_pages(), ("hatwisted pipeline", "find_java_home")),
     }
     for page, words in told.items():
         left = [code for code in to_run(DOCS / f"{page}.md") if not any(word in code for word in words)]
@@ -120,7 +125,7 @@ def test_the_commands_that_make_certificates(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(times(1) == 1, reason="Spark starts for each of them: `make soak` does")
-def test_the_commands_of_the_pipeline_s_page(group: UpGroup) -> None:
+def test_the_commands_of_the_pipeline_s_pages(group: UpGroup) -> None:
     (store,) = group.folder.glob("*/master")
     slave = store.with_name("slave")
     for name in ("orders", "paid"):
@@ -142,7 +147,9 @@ def test_the_commands_of_the_pipeline_s_page(group: UpGroup) -> None:
         LAKE: group.folder / "lake",
         "10.0.0.1:9876": group.names,
     }
-    lines = [line for code in to_run(DOCS / "pipeline.md") for line in code.splitlines()]
+    codes = [code for page in pipeline_pages() for code in to_run(DOCS / f"{page}.md")]
+    lines = [line for code in codes for line in code.splitlines()]
+    assert len(lines) > 15
     # What is imported is in no table and no copy of before: last.
     for line in sorted(lines, key=lambda line: "pipeline import" in line):
         group.run(put_in(line, folders))  # one after the other: each has a block's patience

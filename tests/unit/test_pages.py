@@ -30,6 +30,7 @@ RUN = {
     "docs/tls.md": "tests/system/test_reference.py",
     "docs/accounts.md": "tests/system/test_reference.py",
     "docs/pipeline.md": "tests/system/test_reference.py",
+    "docs/pipeline/*.md": "tests/system/test_reference.py",
     "docs/metrics.md": "tests/system/metrics/test_prometheus.py",
     "docs/systemd.md": "tests/system/test_systemd.py",
     "docs/containers.md": "tests/system/test_containers.py",

@@ -23,6 +23,7 @@ import click
 from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.mistakes import Work, cannot, with_names
+from hatwisted.cli.cluster.remarks import with_remarks
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.optiongroup import ConnectionOption
 from hatwisted.client.cluster import Cluster
@@ -102,7 +103,7 @@ def run(namesrv: str, work: Work) -> int:
     A program whose reactor already runs gives the commands a Runner as the context's object.
     """
     runner: Runner = click.get_current_context().obj or run_reactor
-    return runner(namesrv, with_names(work))
+    return runner(namesrv, with_remarks(with_names(work)))
 
 
 def run_reactor(namesrv: str, work: Work) -> int:

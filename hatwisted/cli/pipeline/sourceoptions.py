@@ -35,7 +35,7 @@ source_options = option_group(
         multiple=True,
         metavar="KEY=VALUE",
         callback=key_values,
-        help="An option of the source; docs/pipeline.md lists them (tls, mode, ...).",
+        help="An option of the source; docs/pipeline/topics.md and files.md list them (tls, mode, ...).",
     ),
     credentials_option,
 )

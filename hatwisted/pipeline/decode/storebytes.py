@@ -18,6 +18,8 @@ from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
 
 ARROW_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 """Of object stores that pyarrow reaches by itself."""
+HADOOP_SCHEMES: Final = ("hdfs", "viewfs")
+"""Those that it reaches by Hadoop's own client."""
 GOOGLE_SECONDS: Final = 60
 """For which a request to Google's store is tried again. pyarrow's own 15 minutes are spent without a word where
 there are no credentials, too."""
@@ -166,6 +168,8 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
             found, inner = arrow_filesystem(path)
             return ArrowFSWrapper(found), inner
         raise PipelineError(f"{path}: {error}") from None
+    except OSError as error:
+        raise PipelineError(f"{path}: {_why_not(path, error)}") from error
     return files, inner
 
 
@@ -186,5 +190,17 @@ def arrow_filesystem(path: str) -> tuple[Any, str]:
             f"s3{path.removeprefix('s3a')}" if path.startswith("s3a:") else path
         )
     except (ArrowException, OSError, ValueError) as error:
-        raise PipelineError(f"{path}: {' '.join(str(error).split())}") from error
+        raise PipelineError(f"{path}: {_why_not(path, error)}") from error
     return files, inner
+
+
+def _why_not(path: str, error: Exception) -> str:
+    """What a library says of a path, in one line. Of Java's and Hadoop's it names each place it has looked at."""
+    said, scheme = " ".join(str(error).split()), path.partition("://")[0]
+    missing = next((name for name in ("libjvm", "libhdfs") if f"load {name}" in said), None)
+    if missing is None or scheme not in HADOOP_SCHEMES:
+        return said
+    return (
+        f"{missing} isn't found, and {scheme}:// needs Java and Hadoop's client here: set JAVA_HOME, HADOOP_HOME,"
+        " and CLASSPATH to what `hadoop classpath --glob` says"
+    )

@@ -34,6 +34,8 @@ NOTED_QUEUES: Final = 10_000
 """Queues that a commit tells of, in some 600 KB; of more the rows are asked."""
 _QUEUE: Final = ("topic", "broker", "queue_id")
 _PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp")
+PLACE_COLUMNS: Final = (*_QUEUE, *_PLACE)
+"""What `last_of_queues` needs."""
 _FIRST_LOOK: Final = 2
 """Commits looked at for a note; ten times as many each time that none has it."""
 
@@ -57,7 +59,7 @@ def last_of_queues(rows: pa.RecordBatch | pa.Table, by: str = "queue_offset") ->
     - rows: with the columns of a landed table
     - by: the column that rises
     """
-    table = pa.table({name: rows.column(name) for name in (*_QUEUE, *_PLACE)})
+    table = pa.table({name: rows.column(name) for name in PLACE_COLUMNS})
     table = table.set_column(5, _PLACE[2], table.column(5).cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
     for at, name in enumerate(_QUEUE[:2]):
         table = table.set_column(at, name, table.column(at).cast(pa.string()))
@@ -208,7 +210,7 @@ def _rows_tails(rows: pads.Dataset, brokers: Iterable[str]) -> QueueTails:
     best: QueueTails = {}
     names = pa.array(sorted(brokers), pa.string())
     batches = rows.to_batches(
-        columns=[*_QUEUE, *_PLACE], filter=pads.field("broker").cast(pa.string()).isin(names)
+        columns=list(PLACE_COLUMNS), filter=pads.field("broker").cast(pa.string()).isin(names)
     )
     for batch in batches:
         for queue, tail in last_of_queues(batch, by="physical_offset").items():

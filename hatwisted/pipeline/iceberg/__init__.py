@@ -2,5 +2,6 @@
 
 Read `catalogs` (a table's name; made, widened, refused), `icebergfiles` (rows into data files), `snapshots`
 (what a snapshot says of the logs in it; a batch takes effect once, and an earlier run can't commit late),
+`queuenotes` (the same of a cluster's queues),
 `upkeep` (small files and old snapshots) and `orphans` (files that nothing mentions).
 """

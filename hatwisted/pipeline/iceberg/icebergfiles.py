@@ -7,7 +7,7 @@ file is part of the table only by a snapshot.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -61,8 +61,18 @@ class FileIds:
         - snapshot: which
         - run: its name
         """
-        said = "" if snapshot.summary is None else snapshot.summary.additional_properties.get(WRITTEN, "")
-        whose, _, number = said.partition(" ")
+        return FileIds.settled_in(
+            {} if snapshot.summary is None else snapshot.summary.additional_properties, run
+        )
+
+    @staticmethod
+    def settled_in(note: Mapping[str, str], run: str) -> int | None:
+        """The same of what a snapshot is going to say.
+
+        - note: of its own
+        - run: its name
+        """
+        whose, _, number = note.get(WRITTEN, "").partition(" ")
         return int(number) if whose == run and number.isdigit() else None
 
 

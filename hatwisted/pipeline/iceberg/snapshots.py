@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +35,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Transaction
 
-from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.errors import ByQueue, Fenced, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
@@ -52,8 +52,12 @@ ATTEMPTS: Final = 10
 NOTE: Final = "hatwisted."
 TAIL: Final = "hatwisted.tail."
 """Keys of a snapshot's summary, followed by a broker's name."""
+NO_TAILS: Final = "hatwisted.queues-only"
+"""Key of a snapshot's summary: no broker's rows end at one place of its log, as each came queue by queue."""
 RUN: Final = "hatwisted.run."
 """Properties of the table, followed by a broker's name: the run that lands it."""
+BY_QUEUE: Final = "hatwisted.byqueue."
+"""The same: a run has landed queues of it, from a cluster."""
 
 
 class _Once(Transaction):
@@ -97,13 +101,21 @@ class IcebergClaim:
                 )
 
 
-def claim(table: Table, name: str, brokers: Iterable[str], held: IcebergClaim | None = None) -> IcebergClaim:
-    """Take over the landing of brokers from every earlier run.
+def claim(
+    table: Table,
+    name: str,
+    brokers: Iterable[str],
+    held: IcebergClaim | None = None,
+    by_queue: bool = False,
+) -> IcebergClaim:
+    """Take over the landing of brokers from every earlier run. Raises ByQueue if a log is to be landed of which
+    the table has some queues.
 
     - table: which
     - name: of the table, for errors
     - brokers: whose logs
     - held: a claim of some of them that this run has had so far; Fenced if it has ended
+    - by_queue: are queues landed (queuenotes.py)?
     """
     wanted, run = tuple(sorted(set(brokers))), uuid.uuid4().hex[:RUN_LETTERS]
     for _ in range(ATTEMPTS):
@@ -111,10 +123,13 @@ def claim(table: Table, name: str, brokers: Iterable[str], held: IcebergClaim | 
             table.refresh()
         if held is not None:
             held.check(table, name)
+        if not by_queue:
+            check_whole(table, name, wanted)
         before = {table.properties.get(RUN + broker) for broker in wanted} - {None}
         found = IcebergClaim(run, wanted, frozenset(map(str, before)))
         change = _Once(table)
-        change.set_properties({RUN + broker: found.run for broker in found.brokers})
+        marks = {BY_QUEUE + broker: str(by_queue).lower() for broker in wanted if by_queue}
+        change.set_properties({RUN + broker: found.run for broker in found.brokers} | marks)
         note = {f"{NOTE}claim": found.run} | noted(table)
         try:
             with plainly(name):
@@ -123,6 +138,26 @@ def claim(table: Table, name: str, brokers: Iterable[str], held: IcebergClaim | 
             continue
         return found
     raise WrongTable(f"{name}: no claim after {ATTEMPTS} attempts; try again when fewer writers are active")
+
+
+def check_whole(table: Table, name: str, brokers: Iterable[str]) -> None:
+    """Raises ByQueue if the last rows of a broker came queue by queue: they don't say what lies before them.
+
+    - table: as it was loaded
+    - name: of the table, for errors
+    - brokers: whose stores are to be landed
+    """
+    note = noted(table)
+    for broker in brokers:
+        if table.properties.get(BY_QUEUE + broker) != "true" or TAIL + broker in note:
+            continue
+        with plainly(name):
+            last = _last_row(table, broker)
+        if last is not None:
+            raise ByQueue(
+                f"{name}: broker {broker} was landed from a cluster, queue by queue, so its store can't say what"
+                " the table lacks: land the cluster, or the store into another table"
+            )
 
 
 def landed_tails(table: Table, name: str, brokers: Iterable[str]) -> dict[str, Tail]:
@@ -145,14 +180,21 @@ def landed_tails(table: Table, name: str, brokers: Iterable[str]) -> dict[str, T
 
 def noted(table: Table) -> dict[str, str]:
     """Where brokers' rows end, as the newest snapshot says it that says so; as summaries have it."""
+    for snapshot in line(table):
+        summary = summary_of(snapshot)
+        found = {key: value for key, value in summary.items() if key.startswith(TAIL)}
+        if found or NO_TAILS in summary:
+            return found
+    return {}
+
+
+def line(table: Table) -> Iterator[Snapshot]:
+    """The newest snapshot, the one before it, and so on."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        found = {key: value for key, value in _summary(snapshot).items() if key.startswith(TAIL)}
-        if found:
-            return found
+        yield snapshot
         before = snapshot.parent_snapshot_id
         snapshot = None if before is None else table.snapshot_by_id(before)
-    return {}
 
 
 def append(
@@ -173,23 +215,51 @@ def append(
     - moved: the tails of the batch's brokers, before and after it
     - note: what the snapshot says of it besides
     """
-    for _ in range(ATTEMPTS):
-        with plainly(name):
-            table.refresh()
-        held.check(table, name)
+
+    def checked() -> dict[str, str] | None:
         there = landed_tails(table, name, moved)
         if all(there.get(broker) == after for broker, (_, after) in moved.items()):
-            return False
+            return None
         for broker, (before, _) in moved.items():
             if there.get(broker) != before:
                 raise WrongTable(
                     f"{name}: the rows of broker {broker} end elsewhere than when they were read: was the table"
                     " rolled back? Start the landing again"
                 )
-        tails = {TAIL + broker: _text(after) for broker, (_, after) in moved.items()}
+        return noted(table) | {TAIL + broker: _text(after) for broker, (_, after) in moved.items()}
+
+    return append_once(table, name, files, held=held, checked=checked, note=note)
+
+
+def append_once(
+    table: Table,
+    name: str,
+    files: Sequence[DataFile],
+    *,
+    held: IcebergClaim,
+    checked: Callable[[], dict[str, str] | None],
+    note: Mapping[str, str],
+) -> bool:
+    """Add files to the table as it was checked; False if they are there already. Raises Fenced if the claim has
+    ended.
+
+    - table: which
+    - name: of the table, for errors
+    - files: finished ones
+    - held: the claim
+    - checked: looks at the table as it is now; what the snapshot has to carry on, or None if the files are there
+    - note: what it says besides
+    """
+    for _ in range(ATTEMPTS):
+        with plainly(name):
+            table.refresh()
+        held.check(table, name)
+        carried = checked()
+        if carried is None:
+            return False
         try:
             with plainly(name):
-                _commit(_Once(table), files, noted(table) | tails | dict(note))
+                _commit(_Once(table), files, carried | dict(note))
         except _Lost:
             continue
         return True
@@ -247,7 +317,8 @@ def _commit(change: Transaction, files: Sequence[DataFile], note: Mapping[str, s
         change.commit_transaction()
 
 
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """What it says besides what Iceberg knows."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 

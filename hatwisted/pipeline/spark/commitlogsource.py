@@ -35,7 +35,7 @@ from hatwisted.pipeline.spark.storelist import LOG_OPTIONS, StoreList
 
 
 class CommitLogSource(DataSource):
-    """`spark.read.format("commitlog")` and `spark.readStream.format("commitlog")`; options: docs/pipeline.md."""
+    """`spark.read.format("commitlog")` and `spark.readStream`'s; see docs/pipeline/files.md."""
 
     @classmethod
     def name(cls) -> str:

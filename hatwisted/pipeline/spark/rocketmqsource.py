@@ -28,7 +28,7 @@ from hatwisted.pipeline.spark.triggerpace import TriggerPace
 
 
 class RocketMQSource(MessageSink):
-    """The format `rocketmq`, to read from and to write to, in batches and streams; options: docs/pipeline.md."""
+    """The format `rocketmq`, to read from and to write to, in batches and streams; see docs/pipeline/topics.md."""
 
     @classmethod
     def name(cls) -> str:

@@ -42,6 +42,11 @@ class QueueWriter:
         self._reason: str | None = None
         queues.watch_tails(self._wake)
 
+    @property
+    def waiting(self) -> int:
+        """Most queues that have entries in memory."""
+        return self._queues.tails
+
     def start(self) -> None:
         """Start; what waits already is written in the first rounds."""
         self._running = True

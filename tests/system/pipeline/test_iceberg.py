@@ -150,7 +150,7 @@ def test_the_command_lands_into_a_table_at_an_object_store(store: GrowingStore, 
 
 def test_the_program_of_the_page(store: GrowingStore, tmp_path: Path) -> None:
     store.append(20)
-    page = (DOCS / "pipeline.md").read_text()
+    page = (DOCS / "pipeline" / "iceberg.md").read_text()
     found = re.search(r"<!-- run by \S+/test_iceberg\.py -->\n\n```python\n(.*?)```", page, re.DOTALL)
     assert found is not None
     code = put_in(found[1], {"/data/broker-a/store": store.root, "/lake": tmp_path})

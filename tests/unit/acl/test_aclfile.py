@@ -6,8 +6,10 @@ import re
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.acl.account import Account
+from hatwisted.acl import aclfile
+from hatwisted.acl.account import MAX_KEY_LENGTH, Account
 from hatwisted.acl.aclfile import (
+    MAX_NESTING,
     MAX_SIZE,
     encoded,
     parse_acl_file,
@@ -95,7 +97,28 @@ class AclFileTests(SynchronousTestCase):
                 )
                 error = self.assertRaises(ValueError, parse_acl_file, nested)
                 self.assertIn("not YAML", str(error), open_)
-        parse_acl_file(b"accounts: []\nother: " + b"[" * 20 + b"]" * 20)
+
+    def test_nesting_and_accounts_have_a_number(self) -> None:
+        for depth, refused in ((MAX_NESTING - 1, False), (MAX_NESTING, True)):  # the file is one level itself
+            nested = b"accounts: []\nother: " + b"[" * depth + b"]" * depth
+            self.assertEqual(self.is_refused(nested), refused, depth)
+        self.patch(aclfile, "MAX_ACCOUNTS", 3)
+        for count, refused in ((3, False), (4, True)):
+            accounts = b"".join(b"- {accessKey: account%d, secretKey: a-secret}\n" % n for n in range(count))
+            self.assertEqual(self.is_refused(b"accounts:\n" + accounts), refused, count)
+
+    def test_keys_have_a_length(self) -> None:
+        for length, refused in ((MAX_KEY_LENGTH, False), (MAX_KEY_LENGTH + 1, True)):
+            for keys in ((b"k" * length, b"a-secret"), (b"account", b"s" * length)):
+                entry = b"accounts: [{accessKey: %s, secretKey: %s}]" % keys
+                self.assertEqual(self.is_refused(entry), refused, length)
+
+    def is_refused(self, data: bytes) -> bool:
+        try:
+            parse_acl_file(data)
+        except ValueError:
+            return True
+        return False
 
     def test_a_broken_line_is_named_and_not_shown(self) -> None:
         error = self.assertRaises(ValueError, parse_acl_file, b"accounts:\n- secretKey: 'hush-hush\n")

@@ -9,8 +9,9 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.acl import aclfiles
 from hatwisted.acl.aclfile import parse_acl_file
-from hatwisted.acl.aclfiles import WATCH_INTERVAL, AclError, AclFiles, AclPlaces
+from hatwisted.acl.aclfiles import MAX_DEPTH, WATCH_INTERVAL, AclError, AclFiles, AclPlaces
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.registration import DataVersion
@@ -43,6 +44,22 @@ class AclFilesTests(SynchronousTestCase):
         (self.folder / "acl" / "notes.txt").write_bytes(b"no YAML: [")
         self.files.load()
         self.assertEqual(self.known(), {"RocketMQ", "rocketmq2", "another"})
+
+    def test_files_and_folders_in_folders_have_a_number(self) -> None:
+        deep = self.folder / "acl"
+        for _ in range(MAX_DEPTH):
+            deep = deep / "in"
+            deep.mkdir()
+        (deep / "a.yml").write_bytes(ANOTHER)
+        self.files.load()
+        self.assertNotIn("another", self.known(), "too deep to be looked for")
+        (deep.parent / "a.yml").write_bytes(ANOTHER)
+        self.files.load()
+        self.assertIn("another", self.known())
+        self.patch(aclfiles, "MAX_FILES", 2)
+        (deep.parent / "b.yml").write_bytes(b"accounts: []")
+        error = self.assertRaises(AclError, self.files.load)
+        self.assertEqual(str(error), f"{self.folder / 'acl'} holds more than 2 files")
 
     def test_a_missing_or_broken_file_ends_the_start(self) -> None:
         self.main.write_bytes(b"accounts: 7")

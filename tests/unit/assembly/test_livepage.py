@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
-from hatwisted.metrics.groupwatch import REMEMBERED, GroupWatch
+from hatwisted.metrics.groupwatch import INTERVAL, REMEMBERED, GroupWatch
 from hatwisted.metrics.livepage import MAX_STREAMS
 from tests.support.figures import Reader, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
@@ -162,6 +163,22 @@ class LivePageTests(SynchronousTestCase):
         self.assertEqual(
             [row[:2] for row in rows], [["0 SYNC_MASTER", "up, 1 slave linked"], ["1 SLAVE", "level"]]
         )
+
+    def test_the_others_are_asked_once_in_a_while_however_many_look(self) -> None:
+        self.start(MASTER)
+        looks: list[float] = []
+
+        def look(watch: GroupWatch) -> Any:
+            looks.append(self.nodes.clock.seconds())
+            return real(watch)
+
+        real = GroupWatch._look
+        self.patch(GroupWatch, "_look", look)
+        for _ in range(5):
+            self.ask(asks("/stream"), seconds=0.1)
+        self.nodes.pass_time(20)
+        self.assertGreater(len(looks), 5)
+        self.assertGreaterEqual(min(later - earlier for earlier, later in pairwise(looks)), INTERVAL)
 
     def test_nobody_is_asked_while_nobody_looks(self) -> None:
         node = self.start(MASTER)

@@ -8,10 +8,16 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
+from hatwisted.broker.node import logaudit, logrepair
 from hatwisted.broker.node.logaudit import ROUND_PAUSE
+from hatwisted.broker.node.logrepair import MOST_WAITING
+from hatwisted.logcodec.logdrift import DriftedRecord
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.layout import file_name
 from hatwisted.wire.logrange import LogRange
+from hatwisted.wire.remoting import RemotingCommand
 from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
 from tests.unit.ha.rig import LogCatcher
 
@@ -58,6 +64,16 @@ class RoundTests(LogAuditCase):
             self.assertIn(f"bytes {begin + 120} to {begin + 121}: record {begin} to {end}", told)
             self.assertIn(f"(T, queue 0, offset 23): {verdict}", told)
             self.spoil(host, begin + 120)
+
+    def test_B172_of_many_differences_the_log_names_some(self) -> None:
+        self.patch(logaudit, "MOST_TOLD", 2)
+        for number in (3, 13, 23, 33):
+            self.spoil(SLAVE, self.place(number)[0] + 120)
+        self.one_round()
+        self.assertEqual(self.figures()["haAuditDifferences"], "4")
+        lines = self.logged.texts("warn")
+        self.assertEqual(len([line for line in lines if "differ in bytes" in line]), 2)
+        self.assertEqual(len([line for line in lines if "differ in 4 ranges" in line]), 1)
 
     def test_B172_no_more_is_read_than_the_rate(self) -> None:
         self.nodes.pass_time(ROUND_PAUSE - 13, step=0.5)
@@ -153,6 +169,21 @@ class RepairTests(LogAuditCase):
             self.assertEqual(record["sideFile"], "")
             self.assertEqual(self.file(SLAVE).read_bytes(), before)
             self.spoil(host, at)
+
+    def test_B173_repairs_that_wait_have_a_number(self) -> None:
+        judged: Deferred[list[DriftedRecord]] = Deferred()
+        self.patch(logrepair, "judged_records", lambda logs, span: judged)
+        fields = {"begin": str(self.place(3)[0]), "end": str(self.place(3)[1])}
+
+        def begun() -> Deferred[RemotingCommand]:
+            request = RemotingCommand(RequestCode.REPAIR_LOG, ext=dict(fields))
+            return self.nodes.client.call(f"{SLAVE}:10911", request, 30)
+
+        repairs = [begun() for _ in range(1 + MOST_WAITING)]
+        self.nodes.pass_time(1)
+        self.assertEqual(self.repair(*self.place(3)).code, ResponseCode.SYSTEM_BUSY)
+        judged.callback([])
+        self.assertEqual({self.nodes.result(each).code for each in repairs}, {0})
 
     def test_B173_only_a_linked_slave_repairs(self) -> None:
         self.assertEqual(self.repair(0, 1, MASTER).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)

@@ -14,6 +14,7 @@ from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import metrics_address, monitored, sources
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
+from hatwisted.metrics import trafficfigures
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
@@ -164,6 +165,17 @@ class MonitoredTests(SynchronousTestCase):
         self.assertTrue(3000 <= shown("rocketmq_consumer_lag_latency", topic="A") <= 9000)
         self.assertEqual(len(shown.labels("rocketmq_group_diff")), 1)
         self.assertEqual(shown("hatwisted_consumer_lag_all_messages"), 5)
+        self.assertEqual(shown("hatwisted_consumer_lag_left_out"), 1)
+
+    def test_more_groups_than_are_walked_over_are_said_to_be_left_out(self) -> None:
+        self.start(MASTER)
+        self.patch(trafficfigures, "MAX_WALKED", 2)
+        self.send(1, "A")
+        for group in ("g", "h", "i"):
+            fields = {"consumerGroup": group, "topic": "A", "queueId": 0, "commitOffset": 1}
+            self.nodes.ask(f"{MASTER}:10911", RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+        shown = self.figures()
+        self.assertEqual(len(shown.labels("rocketmq_group_diff")), 2)
         self.assertEqual(shown("hatwisted_consumer_lag_left_out"), 1)
 
     def test_no_step_of_a_scrape_is_long_however_much_there_is_to_show(self) -> None:

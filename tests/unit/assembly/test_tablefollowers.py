@@ -9,6 +9,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.node import tablefollowers
 from hatwisted.broker.node.tablefollowers import COPY_WAIT, HOLD, MAX_FOLLOWERS, versions_of
 from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
@@ -189,6 +190,12 @@ class ChangesMissedTests(FollowerCase):
         for wait in waits:
             self.assertIn(SECOND, self.successResultOf(wait) or "")
         self.nodes.result(client.close())
+
+    def test_so_many_states_of_the_tables_are_remembered(self) -> None:
+        self.patch(tablefollowers, "MAX_STATES", 3)
+        for number in range(10):
+            self.nodes.ask(ADDRESS, UPDATE_TOPIC, topic=f"T{number}", **TOPIC)
+        self.assertEqual(len(self.master.parts.followers._states), 3)
 
     def test_the_number_of_slaves_that_watch_is_limited(self) -> None:
         hosts = [self.nodes.network.host(f"10.0.1.{number}") for number in range(MAX_FOLLOWERS + 1)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.node.masterrole import DRAIN_LIMIT
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.store.disk.worker import InlineWorker
 from tests.support.manualworker import ManualWorker
@@ -28,7 +29,7 @@ class WaitTests(SynchronousTestCase):
             "10.0.0.1", make_worker=lambda name, threads: self.disk if name == "flush" else InlineWorker()
         )
         self.nodes.clock.callLater(0, self.turn_disk)
-        node = self.nodes.start(
+        self.node = node = self.nodes.start(
             "10.0.0.1", parts, broker_role=role, flush_disk_type=flush, slave_timeout=3000
         )
         self.nodes.send(MASTER)
@@ -64,6 +65,16 @@ class WaitTests(SynchronousTestCase):
             self.disk_stalled, self.slave.acks = disk_stalled, not slave_mute
             self.assertEqual(self.timed_send(), wanted, (disk_stalled, slave_mute))
             self.assertEqual(self.timed_send("WAIT\x01false"), well, "a message that doesn't ask to wait")
+
+    def test_a_stop_waits_so_long_for_a_slave_that_takes_nothing(self) -> None:
+        self.start(BrokerRole.ASYNC_MASTER, FlushDiskType.ASYNC_FLUSH)
+        self.slave.acks = False
+        self.assertEqual(self.timed_send(), (OK, 0))
+        stopped = self.node.stopService()
+        self.nodes.pass_time(DRAIN_LIMIT - 0.5)
+        self.assertNoResult(stopped)
+        self.nodes.pass_time(1)
+        self.successResultOf(stopped)
 
     def test_B03_a_broker_is_an_async_master_by_default_and_a_slave_takes_no_send(self) -> None:
         self.assertIs(BrokerConfig().broker_role, BrokerRole.ASYNC_MASTER)

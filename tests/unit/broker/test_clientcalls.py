@@ -4,7 +4,7 @@ from twisted.internet.defer import CancelledError, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import clientcalls
-from hatwisted.broker.consumer.clientcalls import ClientCalls
+from hatwisted.broker.consumer.clientcalls import CALL_TIMEOUT, ClientCalls
 from hatwisted.clientcore.errors import CallTimedOut, ConnectionGone, TooManyCalls
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import BrokerRig, GroupMember
@@ -51,7 +51,7 @@ class TestCalls(TestCase):
     def test_silent_client_times_out_and_its_late_answer_harms_nobody(self):
         call = self.call()
         (request,) = yield self.client.asked()
-        self.rig.clock.advance(9.999)
+        self.rig.clock.advance(CALL_TIMEOUT - 0.001)
         self.assertFalse(call.called)
         self.rig.clock.advance(0.001)
         yield self.assertFailure(call, CallTimedOut)

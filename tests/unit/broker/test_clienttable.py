@@ -9,6 +9,8 @@ from hatwisted.broker.consumer import clienttable
 from hatwisted.broker.consumer.clienttable import (
     CLIENT_TTL,
     MAX_GROUPS_PER_HEARTBEAT,
+    MAX_SUBSCRIPTIONS_PER_GROUP,
+    MAX_WORD,
     ClientTable,
     parse_heartbeat,
 )
@@ -73,6 +75,11 @@ class TestParsing(SynchronousTestCase):
             self.assertRaises(BadClientData, parse_heartbeat, body)
         groups = [{"groupName": str(n)} for n in range(MAX_GROUPS_PER_HEARTBEAT + 1)]
         self.assertRaises(BadClientData, parse_heartbeat, {"clientID": "c", "producerDataSet": groups})
+        wishes = [{"topic": str(n), "subString": "*"} for n in range(MAX_SUBSCRIPTIONS_PER_GROUP + 1)]
+        group = {"groupName": "g", "subscriptionDataSet": wishes}
+        self.assertRaises(BadClientData, parse_heartbeat, {"clientID": "c", "consumerDataSet": [group]})
+        del wishes[-1]
+        parse_heartbeat({"clientID": "c", "consumerDataSet": [group]})
         self.assertRaises(BadClientData, parse_subscription, {"subString": "*"})
 
     def test_tag_expressions(self):
@@ -212,7 +219,7 @@ class TestGroups(SynchronousTestCase):
         (consumer,) = parse_heartbeat({"clientID": "c", "consumerDataSet": [odd]}).consumers
         self.assertLess(len(consumer.consume_type + consumer.message_model + consumer.consume_from), 100)
         self.clients.heartbeat("k1", parse_heartbeat(JAVA), name, 407)
-        self.assertLess(len(self.clients.consumers["g"].members["k1"].language), 100)
+        self.assertEqual(len(self.clients.consumers["g"].members["k1"].language), MAX_WORD)
 
     def test_a_client_whose_new_topics_find_no_room_stays_where_it_is(self):
         self.patch(clienttable, "MAX_SUBSCRIPTIONS", 2)

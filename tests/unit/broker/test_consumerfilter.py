@@ -3,6 +3,7 @@
 import json
 
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.filter import consumerfilter as consumerfilters
@@ -137,3 +138,17 @@ class TestFile(FilterCase):
             "ä中#😀": [65, 109, 102],
         }.items():
             self.assertEqual(bloom_positions(text), bits)
+
+
+class RefusedTests(SynchronousTestCase):
+    def test_so_many_that_were_logged_are_remembered(self):
+        table = ConsumerFilterTable(Clock())
+        self.patch(consumerfilters, "MAX_REFUSED", 3)
+        with capturedLogs() as events:
+            for _ in range(2):
+                for topic in ("T", "U", "V"):
+                    table.register("g", [subscribe(topic, "a >", "SQL92", 1)])
+        self.assertEqual(len([each for each in events if "log_format" in each]), 3, "each is told once")
+        for number in range(100):
+            table.register("g", [subscribe(f"T{number}", "a >", "SQL92", 1)])
+        self.assertLessEqual(len(table._refused), 3)

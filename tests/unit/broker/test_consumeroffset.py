@@ -8,7 +8,13 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import consumeroffset
-from hatwisted.broker.consumer.consumeroffset import CHECK_GROUP, DELETION_KEPT, ConsumerOffsetTable
+from hatwisted.broker.consumer.consumeroffset import (
+    CHECK_GROUP,
+    DELETED_SHARE,
+    DELETION_KEPT,
+    RECOUNT,
+    ConsumerOffsetTable,
+)
 from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.wire.layout import HALF_TOPIC, OP_HALF_TOPIC
@@ -106,6 +112,20 @@ class TestBounds(SynchronousTestCase):
         for number in range(50):
             self.table.commit(f"g{number}", "T", 0, 1)
         self.assertEqual(self.table.query("g49", "T", 0), 1)
+        self.assertLess(len(json.dumps(self.table.progress().reset_table)), 20_000 // DELETED_SHARE)
+
+    def test_what_is_full_is_counted_again_now_and_then_and_not_each_time(self):
+        self.patch(consumeroffset, "MAX_BYTES", 2000)
+        counted = []
+        encode = consumeroffset.encode_progress
+        self.patch(consumeroffset, "encode_progress", lambda told: counted.append(told) or encode(told))
+        for number in range(1000):
+            self.table.commit(f"g{number}", "T", 0, 1)
+        self.assertEqual(len(counted), 1)
+        self.clock.advance(RECOUNT)
+        for number in range(1000):
+            self.table.commit(f"g{number}", "U", 0, 1)
+        self.assertEqual(len(counted), 2)
 
     def test_there_is_room_again_once_groups_are_deleted(self):
         self.patch(consumeroffset, "MAX_BYTES", 2000)

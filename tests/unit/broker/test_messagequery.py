@@ -4,6 +4,7 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.admin import messagequery
+from hatwisted.broker.admin.messagequery import MAX_MESSAGES
 from hatwisted.store.index import indexfile
 from hatwisted.store.log.put import Put
 from hatwisted.timing import steps
@@ -44,7 +45,7 @@ class TestQuery(TestCase):
         for number in range(70):
             self.put(b"%d" % number)
         self.assertEqual((yield self.bodies(maxNum=2)), [b"68", b"69"])
-        self.assertEqual(len((yield self.bodies(maxNum=1000))), 64)
+        self.assertEqual(len((yield self.bodies(maxNum=1000))), MAX_MESSAGES)
         self.assertEqual(len((yield self.bodies(maxNum=1, _UNIQUE_KEY_QUERY="true", key="ID1"))), 32)
 
     @inlineCallbacks
@@ -64,6 +65,13 @@ class TestQuery(TestCase):
         for each in vain:
             codes.append((yield each).code)
         self.assertEqual(codes, [22] * steps.MAX_OF_ONE + [2] * 3)
+
+    @inlineCallbacks
+    def test_a_chain_has_an_end(self):
+        for number in range(10):
+            self.put(b"%d" % number)
+        self.patch(indexfile, "CHAIN_LIMIT", 3)
+        self.assertEqual((yield self.bodies()), [b"7", b"8", b"9"])
 
     @inlineCallbacks
     def test_an_answer_is_bounded_in_bytes(self):

@@ -3,6 +3,7 @@
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer import offsetcommit
 from hatwisted.broker.consumer.clienttable import ClientTable, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import RESET_GRACE, OffsetCommits
@@ -73,6 +74,16 @@ class TestProgress(SynchronousTestCase):
         self.commit(self.two, 90)
         self.clock.advance(0.001)
         self.assertEqual(self.commit(self.one, 6), 90)
+
+    def test_of_many_resets_so_many_are_remembered_until_their_minute_is_over(self):
+        self.patch(offsetcommit, "MAX_RESETS", 2)
+        self.commit(self.one, 100)
+        self.progress.reset("h", "T", [0, 1])
+        self.progress.reset("g", "T", [0])
+        self.assertEqual(self.commit(self.two, 5), 100)
+        self.clock.advance(RESET_GRACE + 1)
+        self.progress.reset("g", "T", [0])
+        self.assertEqual(self.commit(self.two, 5), 5)
 
     def test_progress_beyond_the_queue_s_end_is_corrected_by_anyone(self):
         self.commit(self.one, 100)

@@ -4,7 +4,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.pull import pullhold as longpolling
-from hatwisted.broker.pull.pullhold import MAX_HOLD, RECHECK_INTERVAL, HeldPull, PullHold
+from hatwisted.broker.pull.pullhold import MAX_HOLD, RECHECK_INTERVAL, TAGS_PER_PULL, HeldPull, PullHold
 from hatwisted.wire.remoting import RemotingCommand
 
 
@@ -173,9 +173,9 @@ class TestHold(SynchronousTestCase):
             pull = HeldPull(self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, wanted, self.retry)
             return self.hold.hold(pull, 15)
 
-        self.assertTrue(held(32))
-        self.assertFalse(held(32))
-        self.assertTrue(held(31))
+        self.assertTrue(held(2 * TAGS_PER_PULL))
+        self.assertFalse(held(2 * TAGS_PER_PULL))
+        self.assertTrue(held(2 * TAGS_PER_PULL - 1))
         self.hold.arrived("T", 0, 5)
         self.clock.advance(0)
         self.assertEqual(self.hold.count, 0)

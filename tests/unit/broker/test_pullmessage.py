@@ -7,7 +7,8 @@ from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
-from hatwisted.broker.pull.pullmessage import PullOptions
+from hatwisted.broker.pull import pullmessage
+from hatwisted.broker.pull.pullmessage import MAX_BYTES, MAX_COUNT, PullOptions
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig, heartbeat, records
 
@@ -62,12 +63,12 @@ class TestAnswers(PullCase):
     def test_limits_of_one_answer(self):
         rig = self.start()
         rig.put(count=40)
-        self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=64)))[-1], 32)
+        self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=64)))[-1], MAX_COUNT)
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=5)))[2:], (5, 0, 40, 5))
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgNums=0)))[-1], 1)
         self.assertEqual(self.seen((yield rig.pull(0, maxMsgBytes=300)))[-1], 3)
         rig.put(queue_id=1, body=b"x" * 70_000, count=5)
-        self.assertEqual(self.seen((yield rig.pull(2, queue_id=1)))[-1], 3)
+        self.assertEqual(self.seen((yield rig.pull(2, queue_id=1)))[-1], MAX_BYTES // 70_000)
 
     @inlineCallbacks
     def test_old_messages_come_in_smaller_answers(self):
@@ -355,6 +356,21 @@ class TestSlave(PullCase):
         (answer,) = yield rig.held(9)
         rig.clock.advance(16)
         self.assertEqual(self.seen((yield answer)), (19, "OFFSET_OVERFLOW_BADLY", 9, 0, 4, 0))
+
+    @inlineCallbacks
+    def test_of_many_that_were_sent_to_the_master_so_many_are_remembered(self):
+        for most, waits in ((2, True), (1, False)):
+            rig = self.start(slave=True)
+            rig.put()
+            self.patch(pullmessage, "MAX_SENT_ON", most)
+            for group in ("g", "h"):
+                self.assertEqual((yield rig.pull(3, group=group, hold=15)).code, 20)
+            if waits:
+                (again,) = yield rig.held(3)
+                rig.clock.advance(16)
+                yield again
+            else:
+                self.assertEqual((yield rig.pull(3, group="g", hold=15)).code, 20)
 
     @inlineCallbacks
     def test_B96_long_poll_on_a_slave_is_answered_within_5_s_even_if_arrivals_go_unannounced(self):

@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.broker.consumer import rebalancelocks
-from hatwisted.broker.consumer.rebalancelocks import LOCK_LIFE, QueueLocks
+from hatwisted.broker.consumer.rebalancelocks import LOCK_LIFE, MAX_NAME, QueueLocks
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.fastjson import MAX_SLOW_REQUEST
 from hatwisted.wire.messagequeue import MessageQueue
@@ -103,6 +103,20 @@ class TestRequests(TestCase):
             for code in (41, 42):
                 answer = yield self.rig.ask(code, body)
                 self.assertEqual((answer.code, bool(answer.remark)), (1, True), body)
+
+    @inlineCallbacks
+    def test_queues_and_names_of_one_request_have_a_number_and_a_length(self):
+        self.patch(rebalancelocks, "MAX_QUEUES_PER_REQUEST", 3)
+        for queues, group, code in (
+            (3, "g", 0),
+            (4, "g", 1),
+            (1, "g" * MAX_NAME, 0),
+            (1, "g" * (MAX_NAME + 1), 1),
+        ):
+            named = [{"topic": "T", "brokerName": "broker-a", "queueId": n} for n in range(queues)]
+            body = {"consumerGroup": group, "clientId": "c", "mqSet": named}
+            answer = yield self.rig.ask(RequestCode.LOCK_BATCH_MQ, json.dumps(body).encode())
+            self.assertEqual(answer.code, code, (queues, len(group)))
 
     @inlineCallbacks
     def test_B175_a_body_that_takes_long_to_read_is_not_read(self):

@@ -3,6 +3,7 @@
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT
 from hatwisted.wire import fastjson
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messageid import encode_message_id
@@ -127,7 +128,7 @@ class TestStatus(QuestionCase):
         self.assertEqual((question.code, question.ext), (221, {"topic": "T", "group": "g"}))
         self.member.answer(question, body=STATUS)
         yield self.member.ask(28)
-        self.rig.clock.advance(5)
+        self.rig.clock.advance(STATUS_TIMEOUT)
         answer = yield call
         queues = '{"brokerName":"broker-a","queueId":0,"topic":"T"}'
         self.assertEqual(fastjson.loads(answer.body), {"consumerTable": {"c1": {queues: 7}}})

@@ -1,5 +1,6 @@
 """Delivery of delayed messages over a real store, on a clock that the test turns."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from twisted.internet import task
@@ -8,9 +9,17 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.delay import schedule
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.delay.delayrouting import route_delayed
-from hatwisted.broker.delay.schedule import FIRST_DELAY, MAX_BATCH, MAX_PAUSE, ScheduleService
+from hatwisted.broker.delay.schedule import (
+    FIRST_DELAY,
+    FIRST_PAUSE,
+    MAX_BATCH,
+    MAX_PAUSE,
+    LevelDelivery,
+    ScheduleService,
+)
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.store.log.put import PutStatus
@@ -118,6 +127,21 @@ class ScheduleTests(ScheduleCase):
         self.pass_time(1)
         self.assertEqual(self.delivered(), bodies)
         self.assertEqual(self.offsets.items(), [(1, len(bodies))])
+
+    def test_a_slice_has_no_more_bytes_than_one_message_above_its_limit(self) -> None:
+        self.patch(schedule, "MAX_BATCH_BYTES", 1000)
+        slices: list[int] = []
+        deliver = LevelDelivery._deliver
+
+        def counted(delivery, batch):  # type: ignore[no-untyped-def]
+            slices.append(len(batch))
+            deliver(delivery, batch)
+
+        self.patch(LevelDelivery, "_deliver", counted)
+        self.delay(1, *[bytes(400)] * 9)  # with its fields a record has more than 500
+        self.pass_time(1)
+        self.assertEqual(slices, [2, 2, 2, 2, 1])
+        self.assertEqual(len(self.delivered()), 9)
 
     def test_B104_delay_offsets_are_rocketmqs_bytes(self) -> None:
         self.delay(1, b"a", b"b", b"c")
@@ -325,6 +349,22 @@ class RefusingTests(ScheduleCase):
         self.pass_time(MAX_PAUSE)
         self.sync()
         self.assertEqual((self.delivered(), self.offsets.get(1)), ([b"a"], 1))
+
+    def test_pauses_after_refusals_begin_short_and_end_long(self) -> None:
+        tried: list[float] = []
+
+        def refusal() -> str:
+            tried.append(self.clock.seconds())
+            return "the disk is full"
+
+        self.delay(1, b"a")
+        self.patch(self.store, "refusal", refusal)
+        for _ in range(4000):
+            self.pass_time(FIRST_PAUSE / 4)
+        pauses = [later - earlier for earlier, later in pairwise(tried)]
+        self.assertAlmostEqual(pauses[0], FIRST_PAUSE, 1)
+        self.assertAlmostEqual(pauses[-1], MAX_PAUSE, 1)
+        self.assertEqual(sorted(pauses[:5]), pauses[:5])
 
     def test_the_offset_moves_when_the_disk_has_it(self) -> None:
         self.delay(1, b"a")

@@ -1,9 +1,16 @@
 """Two slaves that share a brokerId: the master's log names both."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.offsetsync import MAX_ADDRESS, OffsetSyncProcessors, asking_slave
 from hatwisted.broker.node.slaveids import FORGET_AFTER, MAX_SLAVES, SlaveIds
+from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.ha.rig import LogCatcher
 
 
@@ -48,3 +55,20 @@ class SlaveIdsTests(SynchronousTestCase):
         for number in range(MAX_SLAVES + 10):
             self.ids.asked(number, f"10.0.0.{number}:1", "h")
         self.assertEqual(len(self.ids._asked), MAX_SLAVES)
+
+
+class AddressTests(SynchronousTestCase):
+    def test_an_address_that_is_too_long_is_none(self) -> None:
+        told: list[str] = []
+
+        def asked(number: int, address: str, host: str) -> None:
+            told.append(address)
+
+        nothing: Any = None
+        table = ConsumerOffsetTable(Clock())
+        sync = OffsetSyncProcessors(table, nothing, nothing, lambda: 0, asked)
+        connection: Any = SimpleNamespace(peer="10.0.0.2:4711")
+        for length in (MAX_ADDRESS, MAX_ADDRESS + 1):
+            ext = asking_slave(1, "h" * length)
+            sync.all_offsets(connection, RemotingCommand(RequestCode.GET_ALL_CONSUMER_OFFSET, ext=ext))
+        self.assertEqual(told, ["h" * MAX_ADDRESS])

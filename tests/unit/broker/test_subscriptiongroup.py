@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.broker.consumer import subscriptiongroup
 from hatwisted.broker.consumer.subscriptiongroup import (
     FIRST_GROUPS,
+    MAX_GROUP_LENGTH,
     GroupConfig,
     GroupTable,
     SubscriptionGroupTable,
@@ -50,7 +51,8 @@ class TestGroups(SynchronousTestCase):
         self.assertIsNone(groups.find("g"))
         self.assertIsNotNone(groups.find("CID_RMQ_SYS_TRANS"))
         self.assertIsNone(self.groups.find(""))
-        self.assertIsNone(self.groups.find("g" * 300))
+        self.assertIsNone(self.groups.find("g" * (MAX_GROUP_LENGTH + 1)))
+        self.assertIsNotNone(self.groups.find("g" * MAX_GROUP_LENGTH))
         self.assertIsNone(self.groups.find("g\n\x1b[31m"))
 
     def test_a_group_under_anothers_name_is_refused(self):

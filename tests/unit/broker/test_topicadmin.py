@@ -8,6 +8,7 @@ import re
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.admin import topicstats
 from hatwisted.broker.admin.topicadmin import NOT_ON_A_SLAVE, REGISTER_WAIT
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.node.registration import Registration
@@ -251,6 +252,9 @@ class TestViews(TestCase):
         self.assertEqual(first["physicOffset"], first["physicSize"])
         answer = yield rig.ask(ENTRIES, topic="T", queueId=0, index=0, count=1)
         self.assertEqual(len(json.loads(answer.body)["queueData"]), 1)
+        self.patch(topicstats, "MAX_ENTRIES", 2)
+        answer = yield rig.ask(ENTRIES, topic="T", queueId=0, index=0, count=3)
+        self.assertEqual(len(json.loads(answer.body)["queueData"]), 2)
 
     @inlineCallbacks
     def test_entries_with_the_wishes_of_a_group(self):

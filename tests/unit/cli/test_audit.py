@@ -95,6 +95,14 @@ class AuditTests(AuditCase):
         self.assertEqual(len(self.audit(code=1)["differences"]), 1)
         self.assertIn("see 'hatwisted log compare'", self.outcome()[1])
 
+    def test_as_do_ranges_of_many_records(self) -> None:
+        self.patch(command, "MOST_RECORDS", 2)
+        for number in (0, 19, 39):
+            self.spoil(SLAVE, self.place(number)[0] + 100)
+        found = self.audit(code=1)
+        self.assertLess(len(found["differences"]), 3)
+        self.assertFalse(found["complete"])
+
     def test_what_was_not_looked_at_after_too_many_differences_is_not_said_to_be_well(self) -> None:
         self.patch(command, "MOST_DIFFERENCES", 1)
         for number in (0, 39):

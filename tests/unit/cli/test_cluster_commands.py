@@ -3,8 +3,10 @@
 Signals, pipes and terminals need processes of their own: tests/system/test_commands.py.
 """
 
+import errno
 import io
 import json
+import os
 import sys
 import tempfile
 from dataclasses import replace
@@ -29,6 +31,7 @@ from hatwisted.client.driver import deferred
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
 from hatwisted.namesrv.routeinfo import Member
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.registration import BrokerData, ClusterInfo, DataVersion
 from tests.support.clusterrig import ClusterRig, asynchronous
 from tests.support.loopback import loopback, loopback_parts
@@ -669,6 +672,18 @@ class TestCommands(CommandsCase):
             self.rig.names.routes.register(member, {}, DataVersion(), number)
         listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
+
+    @asynchronous
+    async def test_what_a_broker_remarks_on_a_change_is_told(self):
+        await self.run_command("topic", "create", "T", "-q", "1")
+        await self.run_command("produce", "T", given=b"one\n")
+
+        def failing(queues, queue):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        self.patch(ConsumeQueueTable, "delete", failing)
+        outcome = await self.run_command("topic", "delete", "T", "--yes")
+        self.assertIn("queue 0 of T can't be deleted: [Errno 5]", outcome.err)
 
     @asynchronous
     async def test_what_isnt_named_stays_as_it_is_when_topics_and_groups_are_changed(self):

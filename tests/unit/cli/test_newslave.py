@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.newslave import (
+    CONNECT_TIMEOUT,
     MOST_STARTS,
+    START_TIMEOUT,
     PortTaken,
+    answers,
     change_port,
+    check_connects,
     free_port,
     is_served,
     start,
@@ -58,6 +63,27 @@ class StartTests(SynchronousTestCase):
         error = self.assertRaises(CannotRun, self.start, WRONG)
         self.assertNotIsInstance(error, PortTaken)
         self.assertEqual((self.starts, self.moves), (1, []))
+
+
+class PatienceTests(SynchronousTestCase):
+    def test_twistd_has_so_long_for_its_start(self) -> None:
+        def run(*_: object, timeout: float, **__: object) -> subprocess.CompletedProcess[str]:
+            raise subprocess.TimeoutExpired("twistd", timeout)
+
+        error = self.assertRaises(CannotRun, start, Path("/copy"), run)
+        self.assertIn(f"timed out after {START_TIMEOUT} seconds", str(error))
+
+    def test_a_master_that_says_nothing_is_waited_for_so_long(self) -> None:
+        def connect(address: tuple[str, int], timeout: float) -> socket.socket:
+            waited.append(timeout)
+            raise TimeoutError("timed out")
+
+        waited: list[float] = []
+        self.patch(socket, "create_connection", connect)
+        self.assertFalse(answers("10.0.0.1:10911"))
+        error = self.assertRaises(CannotRun, check_connects, "10.0.0.1:10912")
+        self.assertIn("can't be reached from here: timed out", str(error))
+        self.assertEqual(waited, [CONNECT_TIMEOUT] * 2)
 
 
 class FileTests(SynchronousTestCase):

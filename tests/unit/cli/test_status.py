@@ -3,15 +3,22 @@
 import json
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 from click.testing import CliRunner
 from rich.console import Console
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.cli.cluster import status
 from hatwisted.cli.cluster.looking import look_at
-from hatwisted.cli.cluster.statusscreen import screen
+from hatwisted.cli.cluster.status import EVENTS
+from hatwisted.cli.cluster.statusscreen import MOST_EVENTS, screen
 from hatwisted.cli.main import main
 from hatwisted.clientcore import survey
+from hatwisted.clientcore.survey import GROUPS_AT_ONCE, Survey
+from hatwisted.health.events import Event
 from hatwisted.health.figures import Answers, GroupProgress, Look, View, broker_figures
 from hatwisted.health.judgement import findings
 from hatwisted.health.words import span_text
@@ -108,6 +115,52 @@ class NameServerTests(SynchronousTestCase):
             asked, said = self.asked(text)
             self.assertEqual(asked, [])
             self.assertIn("sets no namesrvAddr: name the servers by -n HOST", said)
+
+
+class EventTests(SynchronousTestCase):
+    def test_so_many_are_kept_and_the_last_of_them_shown(self) -> None:
+        self.assertGreater(EVENTS, MOST_EVENTS)
+        self.patch(status, "EVENTS", 2 * MOST_EVENTS)
+        numbers = iter(range(1000))
+
+        async def look(cluster, *, consumers, before=None):
+            return Look(at=1.0, name_servers={}, brokers=[], groups=[])
+
+        def events(before, now):
+            return [Event(at=1.0, name="e", where="w", what=f"number {next(numbers)}") for _ in range(5)]
+
+        self.patch(status, "look_at", look)
+        self.patch(status, "events", events)
+        outcome = commands.Outcome()
+        looker = status._Looker(SimpleNamespace(clock=Clock()), outcome.interrupt, consumers=False)
+        outcome.interrupt.request()
+        for _ in range(10):
+            view = self.successResultOf(Deferred.fromCoroutine(looker.next(0)))
+        kept = [each.what for each in looker.happened]
+        self.assertEqual(kept, [f"number {number}" for number in range(50 - 2 * MOST_EVENTS, 50)])
+        console = Console(width=80, record=True, file=StringIO())
+        console.print(screen(view, [], list(looker.happened)))
+        shown = [line.split(": ")[1] for line in console.export_text().splitlines() if "number" in line]
+        self.assertEqual(shown, kept[-MOST_EVENTS:])
+
+
+class GroupTests(SynchronousTestCase):
+    def test_so_many_are_asked_about_at_once(self) -> None:
+        asked = []
+
+        async def gather(waiting):
+            asked.append(list(waiting))
+            return [await each for each in asked[-1]]
+
+        async def progress(self, group):
+            return [group]
+
+        self.patch(survey, "gather", gather)
+        self.patch(Survey, "_progress", progress)
+        names = [f"g{number}" for number in range(2 * GROUPS_AT_ONCE + 1)]
+        found = self.successResultOf(Deferred.fromCoroutine(Survey(SimpleNamespace()).progress(names)))
+        self.assertEqual(found, {name: [name] for name in names})
+        self.assertEqual([len(each) for each in asked], [GROUPS_AT_ONCE, GROUPS_AT_ONCE, 1])
 
 
 class ScreenTests(SynchronousTestCase):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster import newslave
 from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.host import serverprocess
 from hatwisted.cli.host import up as command
 from hatwisted.cli.host.groupplan import Member, Ports, members
 from hatwisted.cli.host.localgroup import (
@@ -22,7 +24,7 @@ from hatwisted.cli.host.localgroup import (
     GroupParts,
     LocalGroup,
 )
-from hatwisted.cli.host.serverprocess import Lines
+from hatwisted.cli.host.serverprocess import LINES, Lines
 from hatwisted.cli.host.up import TerminalScreen, free_ports, interruptible, short_line
 
 PORTS = Ports(9876, 10911, 10921)
@@ -429,3 +431,16 @@ class LinesTests(SynchronousTestCase):
             [lines.take(0.0) for _ in range(4)],
             [("names", "one"), ("names", "two"), ("slave", "three"), None],
         )
+
+    def test_a_server_that_says_more_waits(self) -> None:
+        self.assertGreater(LINES, 100)
+        self.patch(serverprocess, "LINES", 3)
+        lines, said = Lines(), [f"{number}\n" for number in range(10)]
+        reader = threading.Thread(target=lines.read, args=("master", said), daemon=True)
+        reader.start()
+        reader.join(0.1)
+        self.assertTrue(reader.is_alive(), "nobody has taken one")
+        taken = [lines.take(60) for _ in said]
+        reader.join(60)
+        self.assertEqual(taken, [("master", str(number)) for number in range(10)])
+        self.assertFalse(reader.is_alive())

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.clientcore.admin import ADMIN_TIMEOUT, LATEST, QueueProgress
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadMessage, BadSetting, ClientError, NoRoute, Refused
+from hatwisted.clientcore.lookups import LOOKUP_TIMEOUT, MOST_FOUND
 from hatwisted.clientcore.routes import CALL_TIMEOUT
 from hatwisted.clientcore.tasks import Task, Work
 from hatwisted.config.javaproperties import parse_properties
@@ -82,6 +83,16 @@ class AdminCase(SynchronousTestCase):
 
     def asked(self, code: int) -> list[tuple[str, dict[str, str], float | None]]:
         return [(each.address, dict(each.request.ext), each.timeout) for each in self.driver.asked(code)]
+
+
+class LookupTests(AdminCase):
+    def test_so_many_messages_are_asked_for_of_each_broker(self) -> None:
+        self.start({RequestCode.QUERY_MESSAGE: refusal(ResponseCode.QUERY_NOT_FOUND)})
+        self.assertEqual(self.done(self.admin.messages_by_key("T", "k")), [])
+        asked = self.asked(RequestCode.QUERY_MESSAGE)
+        self.assertGreater(len(asked), 1)
+        self.assertEqual({fields["maxNum"] for _, fields, _ in asked}, {str(MOST_FOUND)})
+        self.assertEqual({timeout for _, _, timeout in asked}, {LOOKUP_TIMEOUT})
 
 
 class TopicTests(AdminCase):

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.admin import Admin
-from hatwisted.clientcore.answers import decoded_route
+from hatwisted.clientcore.answers import MAX_ROUTE_QUEUES, decoded_route
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadAnswer
 from hatwisted.clientcore.membership import Membership
@@ -21,7 +21,14 @@ from hatwisted.clientcore.transactions import TransactionState
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.messagequeue import MessageQueue
-from hatwisted.wire.registration import BrokerData, ClusterInfo, QueueData, TopicRoute, encode_body
+from hatwisted.wire.registration import (
+    MAX_QUEUE_IDS,
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicRoute,
+    encode_body,
+)
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.scripteddriver import NAME_SERVER, ScriptedDriver
 
@@ -84,15 +91,16 @@ class RouteTests(AnswerCase):
     def test_a_route_of_more_queues_than_anybody_could_hold(self) -> None:
         def route(brokers: int) -> RemotingCommand:
             data = [
-                QueueData(broker_name=str(n), perm=6, read_queue_nums=1 << 16, write_queue_nums=0)
+                QueueData(broker_name=str(n), perm=6, read_queue_nums=MAX_QUEUE_IDS, write_queue_nums=0)
                 for n in range(brokers)
             ]
             return success(encode_body(TopicRoute(queue_datas=data)))
 
-        self.assertEqual(len(decoded_route(NAME_SERVER, route(4)).queue_datas), 4)
-        self.assertRaises(BadAnswer, decoded_route, NAME_SERVER, route(5))
+        most = MAX_ROUTE_QUEUES // MAX_QUEUE_IDS
+        self.assertEqual(len(decoded_route(NAME_SERVER, route(most)).queue_datas), most)
+        self.assertRaises(BadAnswer, decoded_route, NAME_SERVER, route(most + 1))
         one_broker = route(1)
-        one_broker.body = one_broker.body.replace(b"65536", b"65537")
+        one_broker.body = one_broker.body.replace(b"%d" % MAX_QUEUE_IDS, b"%d" % (MAX_QUEUE_IDS + 1))
         self.assertRaises(BadAnswer, decoded_route, NAME_SERVER, one_broker)
 
 

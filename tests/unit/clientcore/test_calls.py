@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from twisted.internet.task import Clock
@@ -24,7 +25,13 @@ from hatwisted.clientcore.errors import (
     TooManyCalls,
 )
 from hatwisted.clientcore.tasks import Waiter
-from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
+from hatwisted.wire.remoting import (
+    MAX_ANSWER_HEADER,
+    MAX_HEADER,
+    RemotingCommand,
+    RemotingReceiver,
+    encode_command,
+)
 
 BROKER = "10.0.0.1:10911"
 ROUTE = 105
@@ -148,6 +155,18 @@ class ChannelTests(SynchronousTestCase):
         for each in calls:
             each.give_up()
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_headers_of_answers_may_be_larger_than_those_of_requests_and_have_an_end(self) -> None:
+        self.call()
+        channel, wire = self.connect()
+        channel.received(struct.pack(">ii", MAX_ANSWER_HEADER + 4, MAX_ANSWER_HEADER))
+        self.assertGreater(MAX_ANSWER_HEADER, MAX_HEADER)
+        self.assertEqual(wire.ended, [])
+        channel.disconnected("gone")
+        self.call()
+        channel, wire = self.connect()
+        channel.received(struct.pack(">ii", MAX_ANSWER_HEADER + 5, MAX_ANSWER_HEADER + 1))
+        self.assertEqual(wire.ended, ["aborted"])
 
     def test_servers_are_answered_on_the_connection_that_asked(self) -> None:
         self.call()

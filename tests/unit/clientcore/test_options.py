@@ -11,8 +11,20 @@ import hatwisted.blocking
 import hatwisted.client
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore import errors
+from hatwisted.clientcore.calls import MAX_CALLS
 from hatwisted.clientcore.clusterlink import ClusterLink
-from hatwisted.clientcore.options import ConsumerKeywords, ConsumerOptions, ProducerKeywords, ProducerOptions
+from hatwisted.clientcore.message import MAX_GROUP_LENGTH
+from hatwisted.clientcore.options import (
+    MAX_IN_FLIGHT,
+    MAX_WAITING_BYTES,
+    SEND_TIMEOUT,
+    ConsumerKeywords,
+    ConsumerOptions,
+    ProducerKeywords,
+    ProducerOptions,
+)
+from hatwisted.config.schema import BrokerConfig
+from hatwisted.wire.layout import MAX_MESSAGE_SIZE
 from tests.support.scripteddriver import ScriptedDriver
 
 
@@ -36,7 +48,7 @@ class PublicApiTests(SynchronousTestCase):
 
     def test_a_group_is_named_as_rocketmqs_clients_allow(self) -> None:
         link = ClusterLink(ScriptedDriver({}, lambda address, request: request), "10.0.0.9:9876", "me")
-        for wrong in ("", "a b", "a.b", "G" * 256):
+        for wrong in ("", "a b", "a.b", "G" * (MAX_GROUP_LENGTH + 1)):
             for make in (
                 lambda group: link.producer(group, ProducerOptions()),
                 lambda group: link.transaction_producer(group, lambda message: None, ProducerOptions()),
@@ -45,6 +57,17 @@ class PublicApiTests(SynchronousTestCase):
             ):
                 error = self.assertRaises(errors.BadSetting, make, wrong)
                 self.assertIn("1 to 255 letters, digits and any of %|_- are allowed", str(error))
+
+    def test_what_a_producer_has_under_way_is_less_than_a_channel_takes(self) -> None:
+        options = ProducerOptions()
+        self.assertEqual(
+            (options.max_in_flight, options.max_waiting_bytes, options.timeout),
+            (MAX_IN_FLIGHT, MAX_WAITING_BYTES, SEND_TIMEOUT),
+        )
+        self.assertLess(options.max_in_flight, MAX_CALLS)
+        self.assertEqual(options.max_message_size, MAX_MESSAGE_SIZE)
+        self.assertEqual(BrokerConfig().max_message_size, MAX_MESSAGE_SIZE)
+        self.assertGreaterEqual(options.max_waiting_bytes, options.max_message_size)
 
     def test_values_that_a_type_checker_would_refuse(self) -> None:
         producers = {"timeout": "6", "limit": "x", "retries": 1.5, "coalesce": "yes", "max_in_flight": None}

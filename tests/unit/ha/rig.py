@@ -223,6 +223,7 @@ class SlaveRig:
         self.link: Any = None
         self.master_address = address
         bounds = settings.pop("master_range", None)
+        objection = settings.pop("objection", None)
         parts = SlaveParts(
             log=self.log,
             clock=self.clock,
@@ -231,6 +232,7 @@ class SlaveRig:
             master_address=lambda: self.master_address,
             master_log=ToldMasterLog(bounds) if bounds else None,
             flush_now=self.log.flush_now,
+            objection=objection,
         )
         self.service = HAClientService(parts, SlaveSettings(**settings))
         self.service.startService()

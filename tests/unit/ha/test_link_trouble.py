@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import PROOF_SIZE, THREE_BYTE_SIZE, prove_prefix
+from hatwisted.ha.slave import FRUITLESS_LIMIT
 from hatwisted.ha.slavestate import STORE_RETRY
 from hatwisted.store.errors import OffsetGap
 from hatwisted.wire import layout
@@ -106,12 +107,13 @@ class SlaveTroubleTests(SynchronousTestCase):
     def test_B38_a_master_that_hangs_up_says_so_in_an_error_once(self) -> None:
         caught = LogCatcher(self)
         rig = SlaveRig(filled(1000))
-        for _ in range(3):
+        for _ in range(FRUITLESS_LIMIT):
+            self.assertNotEqual(rig.state, "master lacks offset")
             rig.lose()
             rig.seconds(1)
         self.assertEqual(rig.state, "master lacks offset")
         problem = rig.service.status().problem
-        self.assertIn("closed 3 links in a row after our report of 1000", problem)
+        self.assertIn(f"closed {FRUITLESS_LIMIT} links in a row after our report of 1000", problem)
         self.assertEqual([problem in text for text in caught.texts("error")], [True])
 
 

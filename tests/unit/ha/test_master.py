@@ -15,6 +15,8 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.haconnection import HAConnection
 from hatwisted.ha.linklimits import MAX_LINKS, MAX_LINKS_OF_HOST, MAX_UNREPORTED
 from hatwisted.ha.master import HAService
+from hatwisted.ha.slaveprogress import OFFSET_LIMIT
+from hatwisted.ha.slavewatch import MAX_LAGS_SHOWN
 from hatwisted.wire.haframe import HaFirstSync, encode_report
 from hatwisted.wire.networks import Networks
 from tests.support.memorylog import MemoryLog
@@ -175,6 +177,10 @@ class ReadSideTests(SynchronousTestCase):
         rig.seconds(1)
         self.assertEqual(self.successResultOf(waiting), 0)
         self.assertEqual(liar.body(), b"")
+
+    def test_B153_a_first_report_that_no_log_has_reached_is_nobody_s(self) -> None:
+        for report, closed in ((OFFSET_LIMIT - 1, False), (OFFSET_LIMIT, True)):
+            self.assertEqual(MasterRig(filled(1000)).slave(report).wire.aborted, closed)
 
     def test_B155_a_negative_report_closes(self) -> None:
         for first in (True, False):
@@ -668,11 +674,11 @@ class LifeTests(SynchronousTestCase):
     def test_the_lag_line_has_a_limit(self) -> None:
         caught = LogCatcher(self)
         rig = MasterRig(filled(1000))
-        for number in range(13):
+        for number in range(MAX_LAGS_SHOWN + 3):
             rig.slave(500 + number, host=f"10.0.1.{number}")
         rig.seconds(11)
         (line,) = [text for text in caught.texts("info") if "slave lag" in text]
-        self.assertEqual((line.count("bytes ("), line[-12:]), (10, ", and 3 more"))
+        self.assertEqual((line.count("bytes ("), line[-12:]), (MAX_LAGS_SHOWN, ", and 3 more"))
         self.assertLess(line.index("10.0.1.0:"), line.index("10.0.1.1:"))
         self.assertIn(" 500 bytes", line)
 

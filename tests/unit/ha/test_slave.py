@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
 from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ
+from hatwisted.ha.handshake import OBJECTION_TIMEOUT, RANGE_TIMEOUT
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.ha.sockets import socket_below
@@ -33,6 +34,15 @@ class DiallingTests(SynchronousTestCase):
         rig = SlaveRig(filled(1000))
         self.assertEqual(rig.reports(), [1000])
         self.assertEqual(rig.state, "transfer")
+
+    def test_an_empty_slave_waits_so_long_for_an_objection_and_one_with_a_log_not_at_all(self) -> None:
+        for log, waits in ((None, True), (filled(1000), False)):
+            rig = SlaveRig(log, objection=Deferred)
+            self.assertEqual(rig.reports(), [] if waits else [1000])
+            rig.seconds(OBJECTION_TIMEOUT - 0.125)
+            self.assertEqual(rig.reports(), [])
+            rig.seconds(0.125)
+            self.assertEqual(rig.reports(), [0] if waits else [])
 
     def test_B51_a_master_up_after_12_seconds_is_joined_by_17(self) -> None:
         rig = SlaveRig()
@@ -331,6 +341,13 @@ class FrameTests(SynchronousTestCase):
             self.assertEqual(rig.reports()[0], 1000)
             rig.link.dataReceived(frame)
             self.assertEqual(bytes(rig.log)[1000:], pattern(40))
+
+    def test_a_master_that_doesnt_say_what_it_holds_is_waited_for_so_long(self) -> None:
+        rig = SlaveRig(first_sync=HaFirstSync.MIN_OFFSET, master_range=Deferred)
+        rig.seconds(RANGE_TIMEOUT - 0.125)
+        self.assertFalse(rig.wire.aborted)
+        rig.seconds(0.125)
+        self.assertTrue(rig.wire.aborted or rig.reports())
 
     def test_data_before_our_first_report_closes(self) -> None:
         asked: Deferred[tuple[int, int]] = Deferred()

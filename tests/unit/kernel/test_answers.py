@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.kernel import message_ids
+from hatwisted.kernel.limits import ANSWER_BYTES
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import (
@@ -21,7 +22,7 @@ from hatwisted.wire.remoting import (
     send_response_fields,
 )
 from tests.support.examples import examples
-from tests.support.kerneltwins import twins
+from tests.support.kerneltwins import NOT_BUILT, compiled, twins
 
 HOST = "7F00000100002A9F"
 BORN = bytes(8)
@@ -98,9 +99,12 @@ class AnswerTests(SynchronousTestCase):
         for twin in twins():
             puts = [stored(SendCommand(320, number), [0] * 5000) for number in range(40)]
             answers, whole, index = twin.SendAnswers(HOST, Put, PutStatus.PUT_OK), b"", 0
+            largest = len(twin.SendAnswers(HOST, Put, PutStatus.PUT_OK).encode(puts[:1], 0)[0])
             while index < len(puts):
                 data, after = answers.encode(puts, index)
                 self.assertGreater(after, index)
+                if not NOT_BUILT and twin.SendAnswers is compiled().SendAnswers:
+                    self.assertLess(len(data), ANSWER_BYTES + largest)
                 whole, index = whole + data, after
             got = RemotingReceiver(max_header=1 << 20).receive(whole)
             self.assertEqual([answer.opaque for answer in got], list(range(40)))

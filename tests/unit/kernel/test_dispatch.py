@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.kernel.limits import INDEX_ITEMS
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
@@ -159,5 +160,6 @@ class UsualRecordTests(SynchronousTestCase):
         keys = [{**fields[0], "raw_properties": b"KEYS\x01" + b"k " * 100} for _ in range(100)]
         data = piece(keys)
         found = self.usual(data, BASE, True)
-        self.assertEqual(len(found.hashes), 4 * 8100)
+        of_record = len(self.usual(piece(keys[:1]), BASE, True).hashes)
+        self.assertEqual(len(found.hashes), 4 * INDEX_ITEMS // of_record * of_record)  # 4 bytes each
         self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))

@@ -4,13 +4,16 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.namesrv import routeinfo
-from hatwisted.namesrv.routeinfo import LEASE, Master, Member, RouteTable
+from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, MAX_NAME, Master, Member, RouteTable
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
 from tests.support.growth import Unwalked
 
 
 def topics(*names, **fields):
     return {name: TopicConfig(topic_name=name, **fields) for name in names}
+
+
+LONG = MAX_NAME + 1
 
 
 class RouteCase(SynchronousTestCase):
@@ -90,11 +93,12 @@ class TestBounds(RouteCase):
         self.register("b", version=2)
         self.assertRaises(BadRegistration, self.register, "c")
         self.routes.closed("a:0")
-        for name in ({"group": "g" * 256}, {"address": "h" * 256}, {"names": ("t" * 256,)}):
+        for name in ({"group": "g" * LONG}, {"address": "h" * LONG}, {"names": ("t" * LONG,)}):
             self.assertRaises(BadRegistration, self.register, **name)
-        self.register("g" * 255, address="h" * 200, names=("t" * 255,))
+        self.register("g" * MAX_NAME, address="h" * 200, names=("t" * MAX_NAME,))
         member = Member("C", "b", 0, "b:0")
-        for servers in (["x"] * 65, ["x" * 256]):
+        self.routes.register(member, {}, DataVersion(), "b:0", ["x"] * MAX_FILTER_SERVERS)
+        for servers in (["x"] * (MAX_FILTER_SERVERS + 1), ["x" * LONG]):
             self.assertRaises(
                 BadRegistration, self.routes.register, member, {}, DataVersion(), "b:0", servers
             )

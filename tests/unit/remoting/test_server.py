@@ -11,9 +11,9 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.portoptions import IDLE_LIMIT
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.server import WAITING_SIZE, ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
-from hatwisted.wire.bodylimits import MAX_BODY
+from hatwisted.wire.bodylimits import BODY_LIMITS, MAX_BODY
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import MAX_FRAME, RemotingCommand, encode_command
 from tests.support.loopback import loopback
@@ -107,6 +107,17 @@ class RemotingServerTests(TestCase):
         self.assertEqual(answers[0].remark, "65537 bytes of body, 65536 are allowed")
 
     @inlineCallbacks
+    def test_B176_each_code_has_its_own_limit(self):  # type: ignore[no-untyped-def]
+        limits = {code: limit for code, limit in BODY_LIMITS.items() if limit < MAX_FRAME}
+        self.assertGreater(min(limits.values()), MAX_BODY)
+        for code, limit in limits.items():
+            self.table.register(code, lambda connection, command: response(command))
+            for size in (limit + 1, limit):
+                self.client.transport.write(request(code, body=bytes(size)))
+        answers = yield self.client.answers(2 * len(limits))
+        self.assertEqual([answer.code for answer in answers], [1, 0] * len(limits))
+
+    @inlineCallbacks
     def test_oneway_is_never_answered(self):  # type: ignore[no-untyped-def]
         self.client.transport.write(request(ECHO, 1, flag=2) + request(31337, 2, flag=2) + request(ECHO, 3))
         yield self.client.answers(1)
@@ -181,6 +192,14 @@ class RemotingServerTests(TestCase):
         self.clock.advance(0)
         self.assertEqual([len(answer.body) for answer in (yield self.client.answers(2))], [0, 30_000])
         self.assertEqual(self.factory.partial.total, 0)
+
+    @inlineCallbacks
+    def test_B177_small_ones_count_for_what_they_take(self):  # type: ignore[no-untyped-def]
+        frames = b"".join(request(ECHO, number) for number in range(1, 300))
+        self.patch(partialframes, "MAX_PARTIAL_BYTES", len(frames) + 200 * WAITING_SIZE)
+        self.client.transport.write(request(SLOW) + frames)
+        yield self.client.gone
+        self.assertEqual((self.factory.rejected_total, self.factory.partial.total), (1, 0))
 
     @inlineCallbacks
     def test_B175_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]

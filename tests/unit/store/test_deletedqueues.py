@@ -12,6 +12,7 @@ from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import MessageStore
+from hatwisted.store.queue import queueremoval
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.layout import QUEUE_ENTRY
 from hatwisted.wire.record import decode_record
@@ -91,6 +92,23 @@ class TestDeletedQueues(SynchronousTestCase):
         self.put("T", b"new")
         self.assertEqual(self.bodies("T"), [b"new"])
         self.assertEqual(self.bodies("Other"), [b"kept"])
+
+    def test_others_have_their_turn_between_so_many_queues(self):
+        self.patch(queueremoval, "QUEUES_PER_TURN", 2)
+        for number in range(5):
+            self.put("T", b"0", queue_id=number)
+        left = []
+
+        def pause(clock, seconds):
+            left.append(sum(self.store.queues.find("T", number) is not None for number in range(5)))
+            return later(clock, seconds)
+
+        later = queueremoval.deferLater
+        self.patch(queueremoval, "deferLater", pause)
+        done = self.store.removal.drop_topics(lambda name: name == "T")
+        self.turn()
+        self.assertEqual(left, [3, 1])
+        self.assertEqual(self.successResultOf(done).queues, 5)
 
     def test_deleted_messages_stay_away_after_a_clean_restart(self):
         self.put("T", b"0", b"1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hatwisted.store.lifecycle import dispatchedsync
+from hatwisted.store.lifecycle.dispatchedsync import RARELY
 from tests.unit.store.powerloss import PowerLossCase
 
 
@@ -47,3 +49,31 @@ class RequestTests(PowerLossCase):
         self.pass_time(1)
         self.successResultOf(stopping)
         self.assert_outlasts_power()
+
+
+class RegularTests(PowerLossCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(dispatchedsync, "MANY", 3)
+        self.start()
+
+    def rounds(self, queues: int, count: int) -> int:
+        """How many are made, of so many that are due, each after a message for each of so many queues."""
+        begun = []
+        run = self.store.sync.run
+        self.patch(self.store.sync, "run", lambda: begun.append(1) or run())
+        for _ in range(count):
+            self.dispatch()
+            for number in range(queues):
+                self.put(f"T{number}", b"one more")
+            self.clock.pump([0.001] * 9)  # dispatched, but not yet written
+            self.store.sync.regular()
+            self.worker.work()
+        return len(begun)
+
+    def test_each_is_made_while_few_queues_wait_for_their_files(self) -> None:
+        self.assertEqual(self.rounds(3, 20), 20)
+
+    def test_they_are_rare_while_many_do(self) -> None:
+        self.assertEqual(self.rounds(4, 2 * RARELY), 2)
+        self.assertEqual(self.rounds(1, 3), 3)

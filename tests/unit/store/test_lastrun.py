@@ -7,7 +7,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
-from hatwisted.store.lifecycle.lastrun import LastRun
+from hatwisted.store.lifecycle.lastrun import MAX_BYTES, LastRun
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 
 KILLED, STOPPED = RecoveryReport(unclean=True, end=700), RecoveryReport(unclean=False, end=700)
@@ -28,6 +28,13 @@ class LastRunTests(SynchronousTestCase):
     def test_the_first_run_knows_nothing(self) -> None:
         (self.root / "lastrun").unlink()
         self.assertFalse(self.run_of("monday", STOPPED))
+
+    def test_a_file_that_is_too_long_is_nobody_s(self) -> None:
+        path = self.root / "lastrun"
+        content = path.read_bytes()
+        for size, known in ((MAX_BYTES, True), (MAX_BYTES + 1, False)):
+            path.write_bytes(b" " * (size - len(content)) + content)
+            self.assertEqual(self.run_of("monday", KILLED), known)
 
     def test_killed_and_started_again(self) -> None:
         self.assertTrue(self.run_of("monday", KILLED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hatwisted.store.dispatch import recordproof
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import HOT_DISTANCE, MessageStore
 from hatwisted.wire.layout import BODY_AT
@@ -149,3 +150,17 @@ class ListenerTests(LookupCase):
         store.remove_arrival_listener(listen)
         self.put(store)
         self.assertEqual(len(heard), 2)
+
+
+class AheadTests(LookupCase):
+    def test_of_undispatched_log_so_much_is_walked_over_and_no_more(self) -> None:
+        store, _, _ = self.filled(1)
+        puts = [Put("T", 0, ((0, bytes(500), b""),), HOST, 1) for _ in range(4)]
+        for put in puts:
+            store.append([put])
+        self.assertGreater(store.log.max_offset, store.dispatcher.reput_offset)
+        self.patch(recordproof, "MOST_AHEAD", puts[2].offset - puts[0].offset)
+        found = [store.record_at(put.offset) is not None for put in puts]
+        self.assertEqual(found, [True, True, False, False])
+        self.clock.pump([0.006] * 5)
+        self.assertTrue(all(store.record_at(put.offset) is not None for put in puts))

@@ -24,7 +24,13 @@ from hatwisted.store.lifecycle.diskwatermark import (
     FullDisk,
     WatermarkLimits,
 )
-from hatwisted.store.lifecycle.retention import Expiring, Retention, RetentionPolicy, RetentionRules
+from hatwisted.store.lifecycle.retention import (
+    FILES_PER_ROUND,
+    Expiring,
+    Retention,
+    RetentionPolicy,
+    RetentionRules,
+)
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.layout import file_name
@@ -353,14 +359,15 @@ class WhenFilesGoTests(RetentionCase):
 
 class HowFilesGoTests(RetentionCase):
     def test_at_most_ten_in_a_round_100_ms_apart(self) -> None:
-        self.ages(*[80] * 14)
+        files = FILES_PER_ROUND + 4
+        self.ages(*[80] * files)
         self.use(80)
         retention = self.retention()
         done = retention.run_round()
-        for count in range(1, 11):
-            self.assertEqual(len(self.left()), 14 - count)
+        for count in range(1, FILES_PER_ROUND + 1):
+            self.assertEqual(len(self.left()), files - count)
             self.clock.advance(0.099)
-            self.assertEqual(len(self.left()), 14 - count)
+            self.assertEqual(len(self.left()), files - count)
             self.clock.advance(0.001)
         self.successResultOf(done)
         self.assertEqual(len(self.left()), 4)

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.tap.serverlog import LogPlan, RotatedLog, json_line
+from hatwisted.tap.serverlog import KEPT_FILES, LogPlan, RotatedLog, json_line
 from hatwisted.tap.startup import BrokerOptions
 
 
@@ -37,6 +37,13 @@ class LogFileTests(SynchronousTestCase):
             log.write(f"line {number}....\n")
         self.assertEqual(self.names(), ["a.log", "a.log.1", "a.log.2"])
         self.assertEqual(Path(f"{self.path}.1").read_text(), "line 7....\n")
+
+    def test_how_many_are_kept_unless_somebody_says(self) -> None:
+        self.assertEqual(BrokerOptions()["log-keep"], str(KEPT_FILES))
+        log = self.opened(10, KEPT_FILES)
+        for number in range(KEPT_FILES + 5):
+            log.write(f"line {number}....\n")
+        self.assertEqual(len(self.names()), 1 + KEPT_FILES)
 
     def test_with_each_day(self) -> None:
         log = self.opened(None, 10, daily=True)

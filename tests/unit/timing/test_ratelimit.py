@@ -7,19 +7,23 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.timing import ratelimit
-from hatwisted.timing.ratelimit import RateLimit
+from hatwisted.timing.ratelimit import BURST, RateLimit
+
+RATE = 8
+AT_ONCE = int(RATE * BURST) + 1
+"""One more begins within the burst."""
 
 
 class RateLimitTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
-        self.limit = RateLimit(self.clock, 8)
+        self.limit = RateLimit(self.clock, RATE)
 
     def admitted(self, source: str, attempts: int) -> int:
         return sum(self.limit.admits(source) for _ in range(attempts))
 
     def test_a_burst_and_then_the_rate(self) -> None:
-        self.assertEqual(self.admitted("a", 100), 9)
+        self.assertEqual(self.admitted("a", 100), AT_ONCE)
         self.assertEqual(self.admitted("b", 5), 5)
         passed = 0
         for _ in range(100):
@@ -29,7 +33,7 @@ class RateLimitTests(SynchronousTestCase):
 
     def test_an_idle_source_saves_up_no_more_than_a_burst(self) -> None:
         self.clock.advance(1000)
-        self.assertEqual(self.admitted("a", 100), 9)
+        self.assertEqual(self.admitted("a", 100), AT_ONCE)
 
     def test_what_is_larger_than_a_second_passes_and_is_waited_for(self) -> None:
         self.assertTrue(self.limit.admits("a", 40))

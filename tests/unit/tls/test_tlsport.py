@@ -27,7 +27,7 @@ from hatwisted.tls.contexts import ClientAuth, client_context, server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT, Handshakes
 from hatwisted.tls.tlsconnecting import TlsConnecting, TlsFailed
 from hatwisted.tls.tlslayer import PIECE, RECORD, server_layers
-from hatwisted.tls.tlsport import TlsServerFactory
+from hatwisted.tls.tlsport import MAX_HELLO, TlsServerFactory
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.networks import allow_list
 from hatwisted.wire.remoting import RemotingCommand, encode_command
@@ -225,7 +225,8 @@ class PermissiveTests(TlsPortCase):
         connection.transport.bufferSize = 1 << 18  # type: ignore[union-attr]
         # A record of 16 KiB that begins a ClientHello of 128 KiB, and two that go on with it.
         begun = b"\x16\x03\x01\x40\x00\x01\x01\xff\xff" + bytes(16380)
-        client.transport.write(begun + (b"\x16\x03\x01\x40\x00" + bytes(16384)) * 2)
+        more = (b"\x16\x03\x01\x40\x00" + bytes(16384)) * (MAX_HELLO // 16384)
+        client.transport.write((begun + more)[: MAX_HELLO + 1])
         self.settle()
         self.successResultOf(client.gone)
         self.assertEqual((self.port.handshakes.failed_total, self.port.handshakes.under_way), (1, 0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire import layout
@@ -109,6 +110,20 @@ class OtherLayouts(SynchronousTestCase):
         self.assertEqual((record.version, len(record.topic), record.total_size), (2, 183, 357))
         self.assertEqual(record.properties["TAGS"], "ÄÖ")
         self.assertEqual(encode_record(record), LONG_TOPIC_V2)
+
+    def test_topics_and_properties_have_a_length(self) -> None:
+        for version, most in ((1, layout.MAX_TOPIC_LENGTH), (2, layout.MAX_TOPIC_LENGTH_V2)):
+            record = replace(make_record("T" * most, b"body"), version=version)
+            found = decode_record(encode_record(record))
+            assert isinstance(found, Record)
+            self.assertEqual((found.version, found.topic), (version, "T" * most))
+            self.assertRaises(ValueError, encode_record, replace(record, topic="T" * (most + 1)))
+        most = layout.MAX_PROPERTIES_LENGTH
+        record = make_record("T", b"body", raw_properties=b"x" * most)
+        found = decode_record(encode_record(record))
+        assert isinstance(found, Record)
+        self.assertEqual(len(found.raw_properties), most)
+        self.assertRaises(ValueError, encode_record, replace(record, raw_properties=b"x" * (most + 1)))
 
     def test_ipv6_hosts_shift_what_follows(self) -> None:
         record = decode_record(BOTH_HOSTS_V6, at=0xDD32)

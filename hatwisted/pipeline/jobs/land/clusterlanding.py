@@ -1,6 +1,7 @@
 """The engine `local` over a cluster: topics pulled from their brokers by this process, without Spark and Java.
 
-There's no checkpoint: each commit says where every queue ends (delta/queuetails.py), and a run goes on there. What
+What it lands into is behind a port, `QueueTable`: a Delta table (deltalanding.py) or an Iceberg table
+(icebergqueues.py). There's no checkpoint: commits say where every queue ends, and a run goes on there. What
 the table has of a queue is its beginning without a gap, so a batch may end anywhere in a queue, and a killed run's
 is in the table whole or not at all. The engines may take turns.
 
@@ -13,30 +14,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
-from hatwisted.pipeline.delta.commits import Claim, note_queues, widened
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.landedfiles import (
-    LandedFiles,
-    columns_to_read,
-    commit_next,
-    compact_landed,
-    landed_files,
-    remove_files,
-)
-from hatwisted.pipeline.delta.landedrows import with_store_date
-from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, last_of_queues
+from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
-from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
 from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
@@ -50,40 +38,64 @@ SETTLED: Final = 3
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Batch:
-    """Rows of one commit to be: their files, their bytes in the log, and where their queues end."""
+class QueueBatch(Protocol):
+    """Rows of one commit to be, in files that nobody mentions yet, and where their queues end."""
 
-    files: LandedFiles
-    size: int = 0
-    tails: QueueTails = field(default_factory=dict)
+    size: int
+    """Of its rows, in the log."""
+    tails: QueueTails
 
     def write(self, rows: pa.RecordBatch) -> int:
         """Bytes of log that came. rows: of one queue, in its order."""
-        self.files.write(with_store_date(rows))
-        self.tails |= last_of_queues(rows)
-        size = pc.sum(rows.column("size")).as_py() or 0
-        self.size += size
-        return int(size)
+
+    def commit(self) -> bool:
+        """The rows into the table, all of them or none; False without rows: nothing happened."""
+
+    def drop(self) -> None:
+        """It failed, or its commit did: remove its files, but for those that the table may have."""
+
+
+class QueueTable(Protocol):
+    """A table, and the claim of the brokers whose queues are landed there."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the log that are read for it."""
+
+    @property
+    def brokers(self) -> Collection[str]:
+        """Those that are claimed."""
+
+    def widen(self, brokers: Collection[str]) -> bool:
+        """Claim these brokers as well; False if they all are."""
+
+    def tails(self) -> QueueTails:
+        """Where each queue of the claimed brokers ends now; from then on commits say it."""
+
+    def former(self) -> Collection[str]:
+        """The brokers of this landing's last commit: those that are away now are missed, and not left out in
+        silence."""
+
+    def batch(self) -> QueueBatch:
+        """A new one, after all that is committed."""
+
+    def upkeep(self) -> Compaction:
+        """Merge small files."""
 
 
 @dataclass
 class ClusterLanding:
     """One run.
 
-    - path: of the table
+    - table: where it lands
     - source: the topics
-    - state: what the landing is called in the table
-    - held: the claim of their brokers
     - how: options
     - progress: called with (bytes done, about how many in all)
     - seconds: the clock
     """
 
-    path: str
+    table: QueueTable
     source: Cluster
-    state: LandingState
-    held: Claim
     how: LandOptions
     progress: Progress
     seconds: Callable[[], float]
@@ -92,12 +104,12 @@ class ClusterLanding:
         """(what was compacted, whether it was stopped before its end)."""
         reading = self.source.reading()
         self._lossy = reading.lossy
-        self.held = widened(self.path, self.held, () if self._lossy else self._former())
-        self._tails = note_queues(self.path, self.held)
+        self.table.widen(() if self._lossy else self.table.former())
+        self._tails = self.table.tails()
         with ClusterReader(reading.settings) as self._cluster:
             self._watch = QueueWatch(self._cluster, reading.choice, reading.patience, self._lost)
             land = partial(self._land, stop, wait=self.how.mode != "continuous")
-            return land_in_rounds(self.how, land, self._compact, stop, self.seconds)
+            return land_in_rounds(self.how, land, self.table.upkeep, stop, self.seconds)
 
     # ---- a round: all that there is now
 
@@ -106,7 +118,7 @@ class ClusterLanding:
         ranges = self._ranges(wait)
         self._messages, self._seen, self._bytes = sum(each.end - each.begin for each in ranges), 0, 0
         away: set[str] = set()
-        self._batch = _Batch(self._files())
+        self._batch = self.table.batch()
         try:
             for wanted in ranges:
                 if stop.is_set():
@@ -115,8 +127,7 @@ class ClusterLanding:
                     away.add(wanted.queue.broker_name)
             self._commit()
         except BaseException:
-            # What a commit mentions stays, whatever became of the answer.
-            remove_files(self.path, *self._batch.files.drop())
+            self._batch.drop()
             raise
 
     def _ranges(self, wait: bool) -> list[QueueRange]:
@@ -141,18 +152,16 @@ class ClusterLanding:
             landed = [queue for queue in self._tails if reading.choice.has(queue)]
             queues = self._watch.queues(landed, wait=wait, retries=reading.settings.retries)
             brokers = {queue.broker_name for queue in queues}
-            held, self.held = self.held, widened(self.path, self.held, brokers)
-            if held == self.held:
+            if not self.table.widen(brokers):
                 break
-            self._tails = note_queues(self.path, self.held)
-        return {queue: at for queue, at in queues.items() if queue.broker_name in self.held.writer.brokers}
+            self._tails = self.table.tails()
+        return {queue: at for queue, at in queues.items() if queue.broker_name in self.table.brokers}
 
     def _take(self, wanted: QueueRange, stop: threading.Event, *, wait: bool) -> bool:
         """Land a range, or its beginning; False if its brokers are away."""
         how = PullOptions(fail_on_loss=not self._lossy)
-        names = columns_to_read(self.how.columns, self.how.schemas)
         try:
-            for rows in self._cluster.read(wanted, names, how=how):
+            for rows in self._cluster.read(wanted, self.table.columns, how=how):
                 self._bytes += self._batch.write(rows)
                 self._seen += rows.num_rows
                 self.progress(self._bytes, max(self._bytes, self._bytes * self._messages // self._seen))
@@ -169,30 +178,11 @@ class ClusterLanding:
 
     # ---- the table
 
-    def _former(self) -> Collection[str]:
-        """The brokers of this landing's last commit: those that are away now are missed, and not left out in
-        silence."""
-        table, ours = open_table(self.path), self.state.application
-        if table.transaction_version(ours) is None:
-            return ()
-        notes = (note for note in commit_notes(table) if note.get("application") == ours)
-        brokers: list[str] = next(notes, {}).get("brokers", [])
-        return brokers
-
-    def _files(self) -> LandedFiles:
-        return landed_files(self.path, self.held, self.how.columns, self.how.schemas)
-
     def _commit(self) -> None:
         """The batch into the table, and a new batch."""
-        written, application = self._batch.files.close(), self.state.application
-        if not written.files:
-            return
-        commit_next(self.path, written, application=application, held=self.held, queues=self._batch.tails)
-        self._tails |= self._batch.tails
-        self._batch = _Batch(self._files())
-
-    def _compact(self) -> Compaction:
-        return compact_landed(self.path, self.how.compact_below)
+        if self._batch.commit():
+            self._tails |= self._batch.tails
+            self._batch = self.table.batch()
 
     def _lost(self, what: str) -> None:
         if not self._lossy:

@@ -42,7 +42,7 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
-from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding
+from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding, DeltaQueues
 from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
@@ -139,8 +139,8 @@ def _land_delta(
         before, known = open_table(path).version(), listed_damages(source.options())
         if engine == "local":
             if isinstance(source, Cluster):
-                cluster = ClusterLanding(path, source, state, held, options, report, seconds)
-                compaction, stopped = cluster.run(stop)
+                queues = DeltaQueues(path, state, held, options)
+                compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
             else:
                 stores = cast(Stores, source)
                 into = DeltaLanding(path, stores, state, held, options)

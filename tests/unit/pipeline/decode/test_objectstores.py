@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from unittest import TestCase
 from unittest.mock import patch
 
 from pyarrow.fs import AzureFileSystem, FileSystem
 
 from hatwisted.pipeline.decode.azurefiles import azure_options
-from hatwisted.pipeline.decode.storebytes import GOOGLE_SECONDS, arrow_filesystem
+from hatwisted.pipeline.decode.storebytes import GOOGLE_SECONDS, arrow_filesystem, remote_filesystem
 from hatwisted.pipeline.errors import PipelineError
 
 KEY = "c29tZWJvZHkncyBrZXk="
@@ -65,3 +66,32 @@ class GoogleTests(TestCase):
         self.assertEqual(
             files, FileSystem.from_uri(f"gs://anonymous@lake/a/b?retry_limit_seconds={GOOGLE_SECONDS}")[0]
         )
+
+
+class HadoopTests(TestCase):
+    def test_a_machine_without_hadoop_s_client_is_told_what_to_set(self) -> None:
+        """pyarrow's own error names a hundred places."""
+        arrow_filesystem.cache_clear()
+        self.addCleanup(arrow_filesystem.cache_clear)
+        for library, path in product(("libjvm", "libhdfs"), ("hdfs://names:8020/lake", "viewfs://ours/lake")):
+            error = OSError(f"Unable to load {library} dlopen(/usr/lib/jvm) failed: no such file " * 20)
+            for reach in (arrow_filesystem, remote_filesystem):
+                with (
+                    patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": error}),
+                    patch("fsspec.core.url_to_fs", side_effect=error),
+                    self.assertRaises(PipelineError) as told,
+                ):
+                    reach(path)
+                line = str(told.exception)
+                self.assertTrue(line.startswith(f"{path}: {library} isn't found"), line)
+                self.assertLess(len(line), 250)
+                self.assertIn("set JAVA_HOME, HADOOP_HOME, and CLASSPATH", line)
+
+    def test_other_errors_stay_what_they_are(self) -> None:
+        arrow_filesystem.cache_clear()
+        self.addCleanup(arrow_filesystem.cache_clear)
+        with (
+            patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": OSError("no route to names")}),
+            self.assertRaisesRegex(PipelineError, "^hdfs://names:8020/lake: no route to names$"),
+        ):
+            arrow_filesystem("hdfs://names:8020/lake")

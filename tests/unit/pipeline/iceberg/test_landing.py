@@ -477,7 +477,7 @@ class TableTests(IcebergCase):
         for source, options, why in (
             (stores, {"engine": "spark"}, "Spark's part is Delta"),
             (stores, {"checkpoint": "x"}, "keeps no checkpoint"),
-            (Cluster("127.0.0.1:1", ["T"]), {}, "no cluster"),
+            (Cluster("127.0.0.1:1", ["T"]), {"partitions": 2}, "partitions are Spark's"),
         ):
             with self.assertRaisesRegex(PipelineError, why):
                 engine_for(source, NAME, LandOptions(**options))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from hatwisted.cli.main import main
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land import deadletterjob
-from hatwisted.pipeline.jobs.land.deadletterjob import DeadLetterResult, dead_letters
+from hatwisted.pipeline.jobs.land.deadletterjob import BATCH_ROWS, DeadLetterResult, dead_letters
 from hatwisted.pipeline.jobs.latest.latesttable import latest
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
@@ -63,6 +63,21 @@ class DeadLetterTests(SchemaCase):
         # Landing goes on after the log's last row, wherever that is now.
         self.append(*GOOD)
         self.assertEqual(self.land(MENDED).rows, 2)
+
+    def test_so_many_are_decoded_again_at_a_time(self) -> None:
+        self.append(*BAD, *BAD)
+        self.land()
+        batches: list[int] = []
+        fit = deadletterjob._fit
+
+        def counted(typed: Any, batch: Any, schema: Any) -> Any:
+            batches.append(batch.num_rows)
+            return fit(typed, batch, schema)
+
+        self.assertGreater(BATCH_ROWS, 1000)
+        with patch.object(deadletterjob, "BATCH_ROWS", 3), patch.object(deadletterjob, "_fit", counted):
+            self.assertEqual(self.look(MENDED).landed, 2)
+        self.assertLessEqual(max(batches), 3)
 
     def test_the_last_message_of_each_key_gets_its_value_too(self) -> None:
         self.append(*GOOD, *BAD)

@@ -11,7 +11,7 @@ from unittest import TestCase
 import pyarrow as pa
 
 from hatwisted.pipeline.schemas.jsonvalues import JsonDecoder
-from hatwisted.pipeline.schemas.values import BadSchema, Misfit
+from hatwisted.pipeline.schemas.values import DEEPEST, BadSchema, Misfit
 
 NESTED: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
@@ -140,7 +140,7 @@ class SchemaTests(TestCase):
         deep: Any = {"type": "integer"}
         for _ in range(100):
             deep = {"type": "array", "items": deep}
-        with self.assertRaisesRegex(BadSchema, "nested deeper than 32"):
+        with self.assertRaisesRegex(BadSchema, f"nested deeper than {DEEPEST} levels"):
             one(deep)
         for schema, why in (([], "has to be an object"), ({"type": "integer"}, "an object with properties")):
             with self.assertRaisesRegex(BadSchema, why):

@@ -1,0 +1,256 @@
+"""Topics of a cluster landed into an Iceberg table: every message once, whatever brokers, topics, catalogs and
+other landings do meanwhile. Brokers that answer as told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason='pyiceberg isn\'t installed: pip install "hatwisted[iceberg]"')
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.table import Table
+
+from hatwisted.clientcore.errors import OffsetsGone
+from hatwisted.pipeline.delta.errors import ByQueue, Fenced, WrongTable
+from hatwisted.pipeline.iceberg import queuenotes, snapshots
+from hatwisted.pipeline.iceberg.queuenotes import noted_queues
+from hatwisted.pipeline.iceberg.snapshots import claim
+from hatwisted.pipeline.jobs.land.landing import LandOptions, engine_for, land
+from tests.support.growing import GrowingStore
+from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
+from tests.support.scriptedgroup import BROKER, record
+
+NAME = "iceberg:lake.rocketmq.messages"
+
+
+class IcebergCase(LandingCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = Path(self.table).parent
+        self.enterContext(iceberg_catalog(self.folder))
+        self.table = NAME
+
+    @property
+    def loaded(self) -> Table:
+        return load_catalog("lake").load_table(("rocketmq", "messages"))
+
+    def rows(self) -> list[tuple[str, int]]:
+        found = self.loaded.scan(selected_fields=("broker", "queue_offset")).to_arrow().to_pylist()
+        return sorted((row["broker"], row["queue_offset"]) for row in found)
+
+    def files(self) -> set[str]:
+        return {path.name for path in (self.folder / "warehouse").rglob("*.parquet")}
+
+    def live(self) -> set[str]:
+        return {Path(task.file.file_path).name for task in self.loaded.scan().plan_files()}
+
+
+class OnceTests(IcebergCase):
+    def test_what_is_new_lands_once(self) -> None:
+        master = self.group(100)
+        self.assertEqual(engine_for(self.source(), self.table, LandOptions()), "local")
+        for count, rows in ((0, 100), (50, 50), (0, 0), (7, 7)):
+            more(master, count)
+            found = self.land()
+            self.assertEqual((found.rows, len(found.versions)), (rows, min(rows, 1)))
+            self.assertEqual(self.rows(), of(BROKER, master.high))
+            self.assertEqual(noted_queues(self.loaded, [BROKER])[1], frozenset())
+
+    def test_of_any_choice_of_brokers(self) -> None:
+        master, other = self.group(40), self.group(30, name=OTHER)
+        address = {0: other.address}
+        for there in (False, True, False, True, True):
+            more(master, 5)
+            more(other, 3)
+            if there:
+                self.names.others[OTHER] = address
+                self.land()
+            else:
+                self.names.others.clear()
+                self.land(self.source(failOnDataLoss="false"))
+        self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
+
+    def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
+        self.group(40)
+        self.group(30, name=OTHER)
+        self.land()
+        self.names.others.clear()
+        with self.assertRaisesRegex(OffsetsGone, f"queue 0 of {OTHER}: no name server knows it any more"):
+            self.land()
+
+    def test_a_table_whose_snapshots_say_nothing_of_queues_is_asked_itself(self) -> None:
+        master = self.group(40)
+        with patch.object(queuenotes, "queue_notes", lambda *_: {}):
+            self.land()
+        self.assertEqual(noted_queues(self.loaded, [BROKER])[1], {BROKER})
+        more(master, 2)
+        self.assertEqual(self.land().rows, 2)
+        self.assertEqual(self.rows(), of(BROKER, 42))
+        self.assertEqual(noted_queues(self.loaded, [BROKER])[1], frozenset())
+
+    def test_after_a_roll_back_what_the_table_lacks_lands_again(self) -> None:
+        master = self.group(40)
+        self.land()
+        back = self.loaded.current_snapshot()
+        assert back is not None
+        for count in (30, 5):
+            more(master, count)
+            self.land()
+        table = self.loaded
+        table.manage_snapshots().rollback_to_snapshot(back.snapshot_id).commit()
+        self.assertEqual(self.rows(), of(BROKER, 40))
+        more(master, 1)
+        self.assertEqual(self.land().rows, 36)
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(self.rows(), of(BROKER, 76))
+
+    def test_one_while_it_lands_ends_it(self) -> None:
+        master = self.group(40)
+        self.land()
+        back = self.loaded.current_snapshot()
+        assert back is not None
+        more(master, 10)
+        commit = snapshots._commit
+
+        def late(change: Any, files: Any, note: Any) -> None:
+            if files:
+                self.loaded.manage_snapshots().rollback_to_snapshot(back.snapshot_id).commit()
+            commit(change, files, note)
+
+        with patch.object(snapshots, "_commit", late), self.assertRaisesRegex(WrongTable, "rolled back"):
+            self.land()
+        self.assertEqual(self.land().rows, 10)
+        self.assertEqual(self.rows(), of(BROKER, 50))
+
+    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
+        self.group(2000)
+        self.group(1500, name=OTHER)
+        calls = 0
+        commit = snapshots._commit
+
+        def broken(change: Any, files: Any, note: Any) -> None:
+            nonlocal calls
+            calls += bool(files)
+            if files and calls % 3 == 2:
+                raise OSError("no more")
+            commit(change, files, note)
+            if files and calls % 3 == 0:
+                raise KeyboardInterrupt
+
+        with (
+            patch.object(snapshots, "_commit", broken),
+            patch("hatwisted.pipeline.remote.clusterreader.DECODE_BYTES", 10_000),
+        ):
+            for _ in range(100):
+                try:
+                    if not self.land(max_bytes_per_trigger=60_000).rows:
+                        break
+                except (WrongTable, KeyboardInterrupt):
+                    pass
+        self.assertGreater(calls, 9)
+        self.assertEqual(self.rows(), of(BROKER, 2000) + of(OTHER, 1500))
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(self.files(), self.live())
+
+    def test_a_commit_whose_answer_is_lost_isn_t_repeated(self) -> None:
+        self.group(50)
+        commit, lost = Table._do_commit, 0
+
+        def silent(table: Table, updates: Any, requirements: Any) -> None:
+            nonlocal lost
+            commit(table, updates, requirements)
+            if any(getattr(each, "action", "") == "add-snapshot" for each in updates) and not lost:
+                lost += 1
+                raise CommitStateUnknownException("no answer")
+
+        with patch.object(Table, "_do_commit", silent), self.assertRaisesRegex(WrongTable, "no answer"):
+            self.land()
+        self.land()
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(self.rows(), of(BROKER, 50))
+
+    def test_other_writers_commits_come_between(self) -> None:
+        """The catalog refuses the batch; it's tried again on top of theirs, once."""
+        self.group(50)
+        commit, tries = snapshots._commit, 0
+
+        def late(change: Any, files: Any, note: Any) -> None:
+            nonlocal tries
+            if files and not tries:
+                tries += 1
+                self.loaded.transaction().set_properties(other="yes").commit_transaction()
+                other = self.loaded
+                other.append(other.scan(limit=0).to_arrow())
+            commit(change, files, note)
+
+        with patch.object(snapshots, "_commit", late):
+            self.land()
+        self.assertEqual(tries, 1)
+        self.assertEqual(self.rows(), of(BROKER, 50))
+
+    def test_a_later_run_fences_it(self) -> None:
+        self.group(50)
+        commit, rivals = snapshots._commit, [1]
+
+        def late(change: Any, files: Any, note: Any) -> None:
+            if files and rivals:
+                rivals.pop()
+                claim(self.loaded, NAME, [BROKER], by_queue=True)
+            commit(change, files, note)
+
+        with patch.object(snapshots, "_commit", late), self.assertRaises(Fenced):
+            self.land()
+        self.assertEqual(self.rows(), [])
+        self.assertEqual(self.files(), set())
+        self.assertEqual(self.land().rows, 50)
+
+    def test_small_files_are_merged(self) -> None:
+        master = self.group(10)
+        merged = 0
+        for _ in range(9):
+            more(master, 10)
+            merged += self.land(compact_below=1 << 20).compacted
+        self.assertGreater(merged, 7)
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(self.rows(), of(BROKER, 100))
+
+
+class OtherQueueTests(IcebergCase):
+    def test_a_topic_that_was_created_again_is_told_and_then_lands_once_more(self) -> None:
+        master = self.group(100)
+        self.land()
+        created_again(master, 30)
+        with self.assertRaisesRegex(OffsetsGone, "ends at 30, before 100"):
+            self.land()
+        with self.assertLogs("hatwisted.pipeline.jobs.land", "WARNING"):
+            self.assertEqual(self.land(self.source(failOnDataLoss="false")).rows, 30)
+        # The higher offsets of before don't count any more.
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(len(self.rows()), 130)
+
+    def test_a_promoted_slave_that_lacked_messages_is_told(self) -> None:
+        master = self.group(100)
+        self.land()
+        for offset in range(95, 120):
+            master.messages[offset] = record(offset, stored=1_700_000_900_000)
+        master.high = 120
+        with self.assertRaisesRegex(OffsetsGone, "another message at 99 than the table"):
+            self.land()
+
+    def test_a_store_isn_t_landed_where_its_broker_s_queues_were(self) -> None:
+        self.group(10)
+        self.land()
+        store = GrowingStore(self.folder / BROKER)
+        store.append(5)
+        with self.assertRaisesRegex(ByQueue, f"broker {BROKER} was landed from a cluster, queue by queue"):
+            land([str(store.root)], NAME)
+        other = GrowingStore(self.folder / OTHER)
+        other.append(5)
+        self.assertEqual(land([str(other.root)], NAME).rows, 5)
+        self.assertEqual(self.land().rows, 0)

@@ -1,0 +1,52 @@
+"""Turns: how long one connection works in a row, and all of them in a round of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.base import DelayedCall
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from hatwisted.remoting.requestturns import QUANTUM, SLICE, RequestTurns
+
+
+class RoundClock(Clock):
+    """A round of the loop takes a second: what is put off isn't done in this one."""
+
+    def callLater(self, when: float, what: Callable[..., object], *args: Any, **kwargs: Any) -> DelayedCall:
+        return super().callLater(max(1.0, when), what, *args, **kwargs)
+
+
+class Busy:
+    """Works for as long as it may, and wants more."""
+
+    def __init__(self, turns: RequestTurns) -> None:
+        self.turns = turns
+        self.worked: list[float] = []
+
+    def go_on(self) -> None:
+        allowed = self.turns.allowance
+        self.worked.append(allowed)
+        self.turns.count(allowed)
+        self.turns.wait(self)
+
+
+class RequestTurnsTests(SynchronousTestCase):
+    def test_nobody_has_more_than_a_quantum_and_all_no_more_than_a_slice(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        waiters = [Busy(turns) for _ in range(4)]
+        for waiter in waiters:
+            turns.wait(waiter)
+        for _ in range(8):
+            before = sum(len(waiter.worked) for waiter in waiters)
+            clock.advance(1)
+            done = sum(len(waiter.worked) for waiter in waiters) - before
+            self.assertEqual(done, 3, "two whole quanta, and the rest of the slice")
+        self.assertAlmostEqual(sum(map(sum, (waiter.worked for waiter in waiters))), 8 * SLICE)
+        self.assertEqual([len(waiter.worked) for waiter in waiters], [6] * 4, "in turn")
+        self.assertLessEqual(max(max(waiter.worked) for waiter in waiters), QUANTUM)
+        turns.stop()
+        self.assertEqual(clock.getDelayedCalls(), [])

@@ -1,0 +1,159 @@
+"""Each limit is on docs/architecture.md and has a test that names it, as has each deadline of docs/security.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.unit.test_architecture import PACKAGE, PAGE, missing
+
+TESTS = PACKAGE.parent / "tests"
+SECURITY, METRICS = PAGE.parent / "security.md", PAGE.parent / "metrics.md"
+REACHED = PACKAGE / "sim" / "tightlimits.py"
+"""Limits that simulated runs make tight and reach: `tests/unit/sim/test_tightlimits.py` looks at each of them."""
+
+
+ROOMS = (
+    *(
+        "acl",
+        "broker",
+        "clientcore",
+        "ha",
+        "logcodec",
+        "metrics",
+        "namesrv",
+        "remoting",
+        "sqlfilter",
+        "store",
+    ),
+    *("tap", "timing", "tls", "wire"),
+)
+"""They take what others send."""
+
+LIMIT_LIKE = re.compile(
+    r"(MAX|MOST|LONGEST|DEEPEST)_\w+|\w+_(LIMIT|TIMEOUT|WINDOW|PATIENCE)|PATIENCE|TIMEOUT"
+)
+
+NO_LIMITS = {
+    "broker/node/copyreport.py": "BEHIND_LIMIT from when on something is said",
+    "broker/node/joincheck.py": "CLOCK_LIMIT from when on something is said",
+    "broker/send/deadletter.py": "MAX_TIMES_SINCE is a version",
+    "broker/send/sendback.py": "MOST_TIMES is what a field holds",
+    "clientcore/calls.py": "CONNECT_TIMEOUT is the drivers' own",
+    "clientcore/selection.py": "MAX_PAUSE is of a broker that was slow",
+    "clientcore/sendback.py": "MAX_RECONSUME is when a message is a dead letter",
+    "ha/slavewatch.py": "ALONE_LIMIT from when on something is said",
+    "logcodec/queueentry.py": "PHYSICAL_LIMIT is what a field holds",
+    "logcodec/scan.py": "NO_LIMIT is none",
+    "store/disk/filesystem.py": "IOV_LIMIT is Linux's",
+    "store/index/indexfile.py": "MAX_SECONDS is what a field holds",
+    "store/lifecycle/logages.py": "LOOK_LIMIT tells a clock that leaps",
+    "store/lifecycle/unsyncedpages.py": "MOST_FILES are written again at a start",
+    "store/queue/reading.py": "MAX_GAP is a choice between two ways",
+    "tap/steadytime.py": "LONGEST_WAIT tells a clock that leaps",
+    "wire/layout.py": "MAX_RECORD_OVERHEAD is RocketMQ's",
+    "wire/topics.py": "MAX_CHECKS_TOPIC is a topic",
+}
+"""Module -> which of its names only looks like a limit, and what it is."""
+
+
+class Limit(NamedTuple):
+    """module: its path in the package."""
+
+    module: str
+    name: str
+
+
+def limits(text: str) -> Iterator[Limit]:
+    """Those in a text like "`a/b.py` `ONE`, `OTHER`; `c/d.py` `THIRD`"."""
+    module = ""
+    for word in re.findall(r"`([^`]+)`", text):
+        if word.endswith(".py"):
+            module = word
+        else:
+            yield Limit(module, word)
+
+
+def table(page: Path, title: str) -> list[list[str]]:
+    """The rows of a section's table, by cells."""
+    section = page.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines[2:]]
+
+
+def constants(module: str) -> Iterator[str]:
+    """Those of a module's text that look like limits."""
+    for name in re.findall(r"^([A-Z]\w+)(?::[^=\n]+)? = ", module, re.MULTILINE):
+        if LIMIT_LIKE.fullmatch(name):
+            yield name
+
+
+def words(text: str) -> set[str]:
+    """All of them."""
+    return set(re.findall(r"\w+", text))
+
+
+@cache
+def words_of_tests() -> list[set[str]]:
+    """By file."""
+    return [words(path.read_text()) for path in (*TESTS.rglob("*.py"), REACHED)]
+
+
+def is_tested(limit: Limit, files: list[set[str]]) -> bool:
+    """Does one of the files name it, and the module that it's in?"""
+    return any({limit.name, Path(limit.module).stem} <= file for file in files)
+
+
+class LimitTests(SynchronousTestCase):
+    def test_a_limit_without_a_test_is_noticed(self) -> None:
+        (known, unknown) = limits("`acl/aclfile.py` `MAX_NESTING`, `MAX_NOTHING`")
+        self.assertTrue(is_tested(known, words_of_tests()))
+        self.assertFalse(is_tested(unknown, [words("from hatwisted.acl import aclfile")]))
+        self.assertFalse(is_tested(known, [words("MAX_NESTING")]))
+
+    def test_each_limit_has_a_test_that_names_it(self) -> None:
+        found = [each for row in table(PAGE, "Where the limits live") for each in limits(row[-1])]
+        self.assertGreater(len(found), 180)
+        self.assertEqual([each for each in found if not is_tested(each, words_of_tests())], [])
+
+
+class CompleteTests(SynchronousTestCase):
+    def test_each_limit_of_what_others_send_is_on_the_page(self) -> None:
+        listed = {each for row in table(PAGE, "Where the limits live") for each in limits(row[-1])}
+        others = {Limit(module, reason.split()[0]) for module, reason in NO_LIMITS.items()}
+        found = set()
+        for path in (path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")):
+            module = str(path.relative_to(PACKAGE))
+            found |= {Limit(module, name) for name in constants(path.read_text())}
+        self.assertGreater(len(found), 150)
+        self.assertEqual(sorted(found - listed - others), [])
+        self.assertEqual(sorted(others - found), [], "they aren't there any more")
+
+
+class FigureTests(SynchronousTestCase):
+    def test_what_tells_that_a_limit_is_met_is_a_figure_of_the_page(self) -> None:
+        figures = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(), re.MULTILINE))
+        rows = table(METRICS, "What has a limit")
+        self.assertGreater(len(rows), 12)
+        for what, tells in rows:
+            named = set(re.findall(r"`((?:hatwisted|rocketmq|process)_\w+)`", tells))
+            self.assertTrue(named, what)
+            self.assertEqual(named - figures, set(), what)
+
+
+class DeadlineTests(SynchronousTestCase):
+    def test_each_deadline_is_where_the_page_says_and_in_the_test_that_it_names(self) -> None:
+        rows = table(SECURITY, "Deadlines")
+        self.assertGreater(len(rows), 12)
+        for what, _, named, shown in rows:
+            self.assertEqual(missing(named), [], what)
+            files = re.findall(r"`(tests/[^`]+)`", shown)
+            known = words(" ".join((PACKAGE.parent / file).read_text() for file in files))
+            for limit in limits(named):
+                if limit.name.isupper():
+                    self.assertIn(limit.name, known, f"{what}: {files}")
