@@ -117,6 +117,11 @@ class Chromium:
 
     # -- what a test does ------------------------------------------------------------------------------------
 
+    def trust_everybody(self) -> None:
+        """Whose certificate it may be."""
+        self._command("Security.enable")
+        self._command("Security.setIgnoreCertificateErrors", ignore=True)
+
     def open(self, path: Path) -> None:
         """Show a file, and wait until it's loaded."""
         self.visit(path.as_uri())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ SMALL = (
 )
 """What the test adds: files of 1 GiB are too many."""
 SECONDS = 120
+CURL = shutil.which("curl") is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ class Page:
         """All blocks below a heading do what they should; what they print."""
         told = ""
         for block in self.blocks(heading):
+            if any("curl" in line for line in block) and not CURL:
+                continue
             done = self.run(block)
             assert done.returncode == 0, done
             told += done.stdout
@@ -61,7 +65,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     base = tmp_path_factory.mktemp("hardening")
     master = free_port(BROKER_PORTS)
     ports = {"9876": free_port(), "10911": master, "10912": master + 1}
-    ports |= {"10921": free_port(BROKER_PORTS), "10931": free_port(BROKER_PORTS)}
+    ports |= {"10921": free_port(BROKER_PORTS), "10931": free_port(BROKER_PORTS), "5557": free_port()}
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
@@ -113,6 +117,7 @@ def told(page: Page, servers: list[ServerProcess]) -> str:
 
 def test_it_works_for_friends(told: str) -> None:
     assert "first order" in told
+    assert told.endswith("ok\n") or not CURL
 
 
 REASONS = (
@@ -124,6 +129,8 @@ REASONS = (
     "",  # nothing comes, until --idle ends it
     "Check signature failed",
     "handshake failure",
+    "[Ee]mpty reply|reset by peer|closed",
+    "no peer certificate available",
     "no peer certificate available",
     "no peer certificate available",
     "no peer certificate available",
@@ -136,6 +143,8 @@ def test_nobody_else_gets_through(page: Page, told: str, number: int) -> None:
     lines = page.blocks("Start")[1] + page.blocks("What has to be refused")[0]
     wrong = [line for line in lines if line.startswith("! ")]
     assert len(wrong) == len(REASONS)
+    if "curl" in wrong[number] and not CURL:
+        pytest.skip("curl isn't installed")
     before = [line for line in lines[: lines.index(wrong[number])] if not line.startswith("! ")]
     done = page.run([*before, wrong[number].removeprefix("! ")])
     said = done.stdout + done.stderr

@@ -36,13 +36,13 @@ MOST_BYTES = 200_000
 class Shown(BrokerGroup):
     """A pair with live pages."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **of_master: str) -> None:
         self.ports = [free_port(), free_port()]
-        settings = {**SMALL_STORE, **QUICK_SYNC, "dashboardPort": self.ports[0]}
+        settings = {**SMALL_STORE, **QUICK_SYNC, "dashboardPort": self.ports[0], **of_master}
         super().__init__(folder, settings=settings, slave_settings={"dashboardPort": self.ports[1]})
 
-    def address(self, which: int) -> str:
-        return f"http://127.0.0.1:{self.ports[which]}/"
+    def address(self, which: int, scheme: str = "http") -> str:
+        return f"{scheme}://127.0.0.1:{self.ports[which]}/"
 
 
 @pytest.fixture
@@ -85,6 +85,20 @@ def test_figures_move_as_the_brokers_do(pair: Shown, browser: Chromium) -> None:
     until(browser, lambda: figure(browser, "acked") == figure(browser, "log_end") == end, "the slave's too")
     assert "transfer" in text_of(browser, "state")
     assert browser.complaints == []
+
+
+def test_figures_move_over_tls_too(tmp_path: Path, browser: Chromium) -> None:
+    with Shown(tmp_path, dashboardTlsMode="enforcing") as pair:
+        pair.start()
+        browser.trust_everybody()
+        browser.visit(pair.address(0, "https"))
+        with pair.master_client() as client:
+            for _ in range(50):
+                assert client.send("T", bytes(500)).code == 0
+        end = str(pair.wait_caught_up())
+        for key in ("log_end", "acked"):
+            until(browser, lambda key=key: figure(browser, key) == end, f"{key} is {end}")  # type: ignore[misc]
+        assert browser.ask("location.protocol") == "https:"
 
 
 def test_it_is_there_at_once_and_small(pair: Shown, browser: Chromium) -> None:
