@@ -105,7 +105,8 @@ SOAKED := tests/unit tests/system/crash tests/system/attacks \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
   tests/system/pipeline/test_scale.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py \
-  tests/pipeline/programs/test_standalone.py
+  tests/pipeline/programs/test_standalone.py tests/pipeline/programs/test_connect.py \
+  tests/pipeline/programs/test_packed.py
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)

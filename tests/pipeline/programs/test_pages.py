@@ -24,6 +24,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.brokergroup import OURS, BrokerGroup
 from tests.support.pages import DOCS
 
+pytestmark = pytest.mark.timeout(1_800)
 BLOCK = re.compile(
     r"^(?:<!-- run by (?P<other>\S+) -->\n\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
