@@ -52,9 +52,10 @@ class Access:
                 return None
             request.setResponseCode(FORBIDDEN)
             return plain(request, "ask for this page by localhost or by an IP address\n")
-        given = request.getHeader("authorization") or ""
-        kind, _, encoded = given.partition(" ")
-        if kind.lower() == "basic" and hmac.compare_digest(encoded.strip().encode(), self._wanted):
+        # As bytes: what isn't text is wrong, too.
+        (given, *_) = request.requestHeaders.getRawHeaders(b"authorization") or (b"",)
+        kind, _, encoded = given.partition(b" ")
+        if kind.lower() == b"basic" and hmac.compare_digest(encoded.strip(), self._wanted):
             return None
         request.setResponseCode(UNAUTHORIZED)
         request.setHeader("www-authenticate", 'Basic realm="hatwisted", charset="UTF-8"')

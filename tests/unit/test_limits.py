@@ -106,7 +106,8 @@ def words_of_tests() -> list[set[str]]:
 
 def is_tested(limit: Limit, files: list[set[str]]) -> bool:
     """Does one of the files name it, and the module that it's in?"""
-    return any({limit.name, Path(limit.module).stem} <= file for file in files)
+    wanted = {limit.name, Path(limit.module).stem}
+    return any(wanted <= file for file in files)
 
 
 class LimitTests(SynchronousTestCase):

@@ -25,6 +25,7 @@ from hatwisted.wire.record import encode_record, make_record
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, free_port, wait_until
 from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
+from tests.fuzz.pagetargets import HELLO
 from tests.support.bystander import Bystander, Watched, scheduled
 from tests.support.scriptedgroup import ScriptedServer, response
 from tests.support.soak import times
@@ -221,6 +222,14 @@ def half_frames(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
             client.answer()
 
 
+def half_handshakes(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Each costs the server a signature; nobody goes on after it, and some don't get that far."""
+    assert group.namesrv is not None
+    for port in (group.master_port, group.master_port - 2, group.namesrv_port, group.slave_port):
+        for number in range(80):
+            pour(connect(port, stack, STRANGER), HELLO if number % 4 else HELLO[:50])
+
+
 def inflating_registrations(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     def text(data: bytes) -> bytes:
         return struct.pack(">i", len(data)) + data
@@ -271,11 +280,12 @@ def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 
 def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
-    """Half requests on all connections, answers and events that nobody takes, a body without an end."""
+    """Half requests, half handshakes, answers and events that nobody takes, a body without an end."""
     for key, probe in (("metricsPort", "healthz"), ("dashboardPort", "")):
         port = int(str(group.settings[key]))
-        for _ in range(100):
-            pour(connect(port, stack, STRANGER), b"GET /metrics HTTP/1.1\r\nX: ")
+        for begun in (b"GET /metrics HTTP/1.1\r\nX: ", HELLO):
+            for _ in range(100):
+                pour(connect(port, stack, STRANGER), begun)
         for path in (b"metrics", b"healthz", b"stream", b""):
             pour(connect(port, stack, STRANGER), *[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
         head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 << 40)
@@ -296,6 +306,7 @@ ATTACKS: tuple[Attack, ...] = (
     forged_records,
     administration,
     half_frames,
+    half_handshakes,
     inflating_registrations,
     false_master,
     controls_in_names,

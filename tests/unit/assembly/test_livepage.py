@@ -215,6 +215,9 @@ class LivePageTests(SynchronousTestCase):
                 answer = self.ask(asks(path, password=password)).answer
                 self.assertIn(b" 401 ", answer[:20])
                 self.assertNotIn(b"broker-a", answer)
+            for given in (b"Basic \xff\xfe", b"\xff", b"Basic", b""):
+                request = asks(path, password=None)[:-2] + b"Authorization: " + given + b"\r\n\r\n"
+                self.assertIn(b" 401 ", self.ask(request).answer[:20], given)
 
     def test_other_hosts_need_a_password(self) -> None:
         parts = self.nodes.parts(MASTER)

@@ -222,7 +222,7 @@ def _positions(figure: Figure, summary: Summary) -> None:
     for slave in summary.slaves:
         if slave.broker not in drawn:
             drawn.add(slave.broker)
-            _bar(axes, labels, f"{clipped(slave.broker)} (master)", slave.master_begin, slave.master_end, INK)
+            _bar(axes, labels, master_label(slave.broker), slave.master_begin, slave.master_end, INK)
         _slave_bar(axes, labels, slave)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -231,6 +231,11 @@ def _positions(figure: Figure, summary: Summary) -> None:
     axes.set_xlim(left=min(slave.master_begin for slave in summary.slaves))
     byte_axis(axes.xaxis, *axes.get_xlim())
     axes.set_xlabel("offset in the commit log")
+
+
+def master_label(broker: str) -> str:
+    """Beside a master's bar. One that is called so, as its folder may be, is it once."""
+    return clipped(broker) if broker.lower() == "master" else f"{clipped(broker)} (master)"
 
 
 def _bar(axes: Axes, labels: list[str], label: str, begin: int, end: int, colour: str) -> None:

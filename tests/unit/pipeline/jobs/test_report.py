@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 from hatwisted.pipeline.jobs.report import reporting
+from hatwisted.pipeline.jobs.report.plotsheets import master_label
 from hatwisted.pipeline.jobs.report.reporting import report, utc_text
 from tests.support.golden import GOLDEN
 
@@ -23,6 +24,12 @@ class TimeTests(TestCase):
             (None, ""),
         ):
             self.assertEqual(utc_text(moment), text)
+
+
+class LabelTests(TestCase):
+    def test_a_master_is_called_so_once(self):
+        for broker, shown in (("broker-a", "broker-a (master)"), ("master", "master"), ("Master", "Master")):
+            self.assertEqual(master_label(broker), shown)
 
 
 class FolderTests(TestCase):
