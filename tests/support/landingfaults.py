@@ -269,7 +269,8 @@ def statistics_too_low() -> None:
 def _compaction_by(change: Callable[[DeltaTable, str, pa.Table], None]) -> None:
     """What is done with a partition, of which these are the rows."""
 
-    def compact(table: DeltaTable, partition: dict[str, Any], below: int) -> compaction.Compaction:
+    def compact(path: str, partition: dict[str, Any], below: int) -> compaction.Compaction:
+        table = DeltaTable(path)
         filters = [(name, "=", str(value)) for name, value in partition.items()]
         where = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
         change(table, where, table.to_pyarrow_table(partitions=filters))

@@ -1,33 +1,41 @@
-"""Many small files into few: delta-rs's compaction, where it pays and disturbs no reader.
+"""Many small files into few, where it pays and disturbs no reader.
 
 Each trigger adds a file per partition and task, so a landing that follows a log leaves many small ones. A
 partition is rewritten when it has `MIN_FILES` much smaller than the target, not at every opportunity: a row is
 then rewritten about target / (MIN_FILES * batch) times at most, and what a large batch writes isn't written
-twice. delta-rs writes the new files, then one commit swaps them for the old ones with `dataChange` false.
+twice. A new file is written, then one commit swaps it for the old ones with `dataChange` false.
 Readers of the previous version go on reading the old files, which stay until Delta's vacuum is run;
 appends don't conflict with it; the batch numbers of landings aren't touched by it. A compaction that loses
-against another writer has changed nothing, and the next one tries again.
+against another writer has changed nothing, and the next one tries again. Rejected: delta-rs's own, which is
+committed also where another one has replaced the same files since it read the table.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable, WriterProperties
-from deltalake.exceptions import DeltaError
+import pyarrow.dataset as pads
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
-from hatwisted.pipeline.delta.datafiles import COMPRESSION_LEVEL
-from hatwisted.pipeline.delta.deltatable import one_line, open_table
+from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
 SMALL_PART: Final = 4
 """A file is small below this part of the target: merging four into one saves a reader less than it costs."""
-TASKS: Final = 1
-"""Partitions that are rewritten at a time: one holds at most `below` bytes and the landing needs the cores."""
+NAME: Final = "00000"
+"""The part of a file's name that says who has written it, as in delta-rs's names: no landing."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +59,9 @@ def compact(path: str, below: int, *, min_files: int = MIN_FILES) -> Compaction:
     - below: bytes; smaller files are rewritten into files of this size
     - min_files: in partitions with at least as many small files
     """
-    table = open_table(path)
     done = Compaction()
-    for partition in small_partitions(table, below // SMALL_PART, min_files):
-        done += _compact(table, partition, below)
+    for partition in small_partitions(open_table(path), below // SMALL_PART, min_files):
+        done += _compact(path, partition, below)
     return done
 
 
@@ -76,15 +83,107 @@ def small_partitions(table: DeltaTable, below: int, min_files: int) -> list[dict
     return [dict(key) for key, count in small.items() if count >= min_files]
 
 
-def _compact(table: DeltaTable, partition: dict[str, Any], below: int) -> Compaction:
-    filters = [(column, "=", "" if value is None else str(value)) for column, value in partition.items()]
+def _compact(path: str, partition: dict[str, Any], below: int) -> Compaction:
+    """Of one partition's files that are smaller, as many together as make one of that size."""
+    done = Compaction()
     try:
-        found = table.optimize.compact(
-            partition_filters=filters,
-            target_size=below,
-            max_concurrent_tasks=TASKS,
-            writer_properties=WriterProperties(compression="ZSTD", compression_level=COMPRESSION_LEVEL),
-        )
-    except (DeltaError, OSError) as error:
+        for files in _bins(open_table(path), partition, below):
+            done += _merged(path, partition, files)
+    except (DeltaError, OSError, WrongTable, pa.ArrowException) as error:
+        return done + Compaction(put_off=(f"{partition}: {one_line(error)}",))
+    return done
+
+
+@dataclass(frozen=True)
+class _Small:
+    """A file, as an action names it, and its bytes."""
+
+    url: str
+    size: int
+
+    @property
+    def path(self) -> str:
+        return unquote(self.url)
+
+
+def _bins(table: DeltaTable, partition: dict[str, Any], below: int) -> Iterator[list[_Small]]:
+    actions = pa.table(table.get_add_actions()).to_pylist()
+    actions.sort(key=lambda each: (each["modification_time"], each["path"]))
+    files: list[_Small] = []
+    for each in actions:
+        if each["partition"] != partition or each["size_bytes"] >= below:
+            continue
+        if sum(file.size for file in files) + each["size_bytes"] > below:
+            if len(files) > 1:
+                yield files
+            files = []
+        files.append(_Small(each["path"], each["size_bytes"]))
+    if len(files) > 1:
+        yield files
+
+
+def _merged(path: str, partition: dict[str, Any], files: list[_Small]) -> Compaction:
+    new = _written(path, files)
+    try:
+        _swap(path, files, new)
+    except (DeltaError, OSError, WrongTable) as error:
+        # Of a commit that has come to nothing: nobody reads the file.
+        if not _mentions(path, new):
+            TableFolder(path).delete(new.path)
         return Compaction(put_off=(f"{partition}: {one_line(error)}",))
-    return Compaction(found["numFilesRemoved"], found["numFilesAdded"])
+    return Compaction(len(files), 1)
+
+
+def _written(path: str, files: list[_Small]) -> DataFile:
+    """One file with their rows."""
+    table = open_table(path)
+    rows, names = table_rows(table, path), {file.path for file in files}
+    parts = [part for part in rows.get_fragments() if unquote(part.path) in names or part.path in names]
+    if len(parts) != len(names):
+        raise WrongTable(f"{path}: another writer has replaced files meanwhile")
+    columns = table.metadata().partition_columns
+    new = DataFiles(path, pa.schema(table.schema().to_arrow()), columns, writer=NAME, epoch=0)
+    try:
+        for batch in pads.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem).to_batches():
+            new.write(batch)
+        (file,) = new.close()
+    except BaseException:
+        new.abandon()
+        raise
+    return file
+
+
+def _swap(path: str, files: list[_Small], new: DataFile) -> None:
+    """One commit, right after a version that has all of them. delta-rs would also take one on top of another
+    swap of the same files, whose rows were there twice then. Raises CommitFailedError or WrongTable."""
+    for _ in range(ATTEMPTS):
+        table = open_table(path)
+        if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
+            raise WrongTable(f"{path}: another writer has replaced files meanwhile")
+        values = dict(new.partition)
+        now = int(time.time() * 1000)
+        try:
+            table.create_write_transaction(
+                [
+                    AddAction(new.path, new.size, values, new.modified, False, new.stats),
+                    *(RemoveAction(file.path, False, now, file.size, values) for file in files),
+                ],
+                "append",
+                table.schema(),
+                table.metadata().partition_columns,
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except CommitFailedError as error:
+            refusal = error
+            continue
+        return
+    raise refusal
+
+
+def _mentions(path: str, new: DataFile) -> bool:
+    """May a commit have it? Also if nobody can say."""
+    try:
+        urls = pa.table(open_table(path).get_add_actions())["path"].to_pylist()
+    except (DeltaError, OSError, WrongTable):
+        return True
+    return new.path in map(unquote, urls)

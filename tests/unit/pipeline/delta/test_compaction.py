@@ -1,0 +1,122 @@
+"""Small files of a partition into one, whatever others do with the table at that moment."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import TestCase
+from unittest.mock import patch
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from hatwisted.pipeline.delta import compaction
+from hatwisted.pipeline.delta.compaction import compact
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from tests.support.growing import GrowingStore
+
+BELOW = 1 << 20
+
+
+class CompactionTests(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.table = str(self.folder / "table")
+
+    def landed(self) -> list[int]:
+        """Ten landings of 40 records; their offsets."""
+        store = GrowingStore(self.folder / "broker-a")
+        for _ in range(10):
+            store.append(40)
+            land([str(store.root)], self.table, LandOptions(engine="local", compact_below=None))
+        return list(store.offsets)
+
+    def offsets(self) -> list[int]:
+        rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"])
+        return sorted(rows["physical_offset"].to_pylist())
+
+    def files(self) -> set[str]:
+        found = Path(self.table).rglob("part-*.parquet")
+        return {path.name for path in found}
+
+    def between(self, act: Callable[[], object]) -> Any:
+        """`act` between the writing of a compaction's first file and its commit."""
+        written, acts = compaction._written, [act]
+
+        def and_then(*arguments: Any) -> Any:
+            file = written(*arguments)
+            if acts:
+                acts.pop()()
+            return file
+
+        return patch.object(compaction, "_written", and_then)
+
+    def test_each_row_once_before_and_after(self) -> None:
+        offsets = self.landed()
+        before = len(DeltaTable(self.table).file_uris())
+        done = compact(self.table, BELOW)
+        self.assertEqual(done.put_off, ())
+        self.assertEqual(len(DeltaTable(self.table).file_uris()), before - done.removed + done.added)
+        self.assertGreater(done.removed, 4 * done.added)
+        self.assertEqual(self.offsets(), offsets)
+
+    def test_of_two_at_once_the_later_one_changes_nothing(self) -> None:
+        offsets = self.landed()
+        first = []
+        with self.between(lambda: first.append(compact(self.table, BELOW))):
+            done = compact(self.table, BELOW)
+        self.assertGreater(first[0].removed, 0)
+        self.assertIn("another writer has replaced files meanwhile", done.put_off[0])
+        self.assertEqual(self.offsets(), offsets)
+        self.assertEqual(compact(self.table, BELOW), compaction.Compaction())
+
+    def test_one_of_delta_rs_wins_as_well(self) -> None:
+        offsets = self.landed()
+        with self.between(lambda: DeltaTable(self.table).optimize.compact()):
+            self.assertTrue(compact(self.table, BELOW).put_off)
+        self.assertEqual(self.offsets(), offsets)
+
+    def test_what_has_come_to_nothing_leaves_no_file(self) -> None:
+        self.landed()
+        whole = self.files()
+        with patch.object(compaction, "_swap", side_effect=OSError("the disk is gone")) as swap:
+            done = compact(self.table, BELOW)
+        swap.assert_called()
+        self.assertIn("the disk is gone", done.put_off[0])
+        self.assertEqual(self.files(), whole)
+
+    def test_rows_that_come_meanwhile_stay(self) -> None:
+        self.write("T", range(8))
+        with self.between(lambda: self.write("T", [99])):
+            done = compact(self.table, BELOW)
+        self.assertEqual((done.removed, done.added), (8, 1))
+        self.assertEqual(self.rows("T"), [*range(8), 99])
+
+    def test_partitions_of_any_name_and_none(self) -> None:
+        for topic in ("%RETRY%a group", "Bestellungen/ü", None):
+            self.write(topic, range(8))
+        done = compact(self.table, BELOW)
+        self.assertEqual((done.removed, done.added, done.put_off), (24, 3, ()))
+        for topic in ("%RETRY%a group", "Bestellungen/ü", None):
+            self.assertEqual(self.rows(topic), list(range(8)))
+
+    def test_files_of_before_a_column_came(self) -> None:
+        self.write("T", range(4))
+        for number in range(4, 8):
+            wider = pa.table({"topic": ["T"], "row": [number], "more": ["new"]})
+            write_deltalake(self.table, wider, mode="append", schema_mode="merge", partition_by=["topic"])
+        self.assertEqual(compact(self.table, BELOW).removed, 8)
+        found = DeltaTable(self.table).to_pyarrow_table().sort_by("row")
+        self.assertEqual(found["more"].to_pylist(), [None] * 4 + ["new"] * 4)
+
+    def write(self, topic: str | None, numbers: Any) -> None:
+        """A commit for each row."""
+        for number in numbers:
+            rows = pa.table({"topic": pa.array([topic], pa.string()), "row": [number]})
+            write_deltalake(self.table, rows, mode="append", partition_by=["topic"])
+
+    def rows(self, topic: str | None) -> list[int]:
+        rows = DeltaTable(self.table).to_pyarrow_table().to_pylist()
+        return sorted(row["row"] for row in rows if row["topic"] == topic)
