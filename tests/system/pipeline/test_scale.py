@@ -59,8 +59,8 @@ print(json.dumps({"parts": len(parts), "bytes": len(pickle.dumps(parts)), "plann
 """
 TOPICS, BROKERS = (10_000, 1_000) if SOAK else (300, 30)
 PLACE_BYTES = 130
-"""Of a queue in a checkpoint: its topic, broker and number, its offset, which record came before, and, for the first
-batch, where that began."""
+"""Of a queue in a checkpoint: its topic, broker and number, its offset, which record came before, and, for the
+first batch, where that began."""
 
 
 def test_64_gib_are_planned_and_read_with_flat_memory(tmp_path: Path) -> None:
