@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Transaction
 
@@ -298,13 +298,13 @@ class _Lost(Exception):
 
 
 class _losing:
-    """CommitFailedException as _Lost."""
+    """CommitFailedException as _Lost, and the error that a file to be replaced isn't there any more."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, CommitFailedException):
+        if isinstance(error, (CommitFailedException, ValidationException)):
             raise _Lost from error
 
 

@@ -414,6 +414,25 @@ class UpkeepTests(IcebergCase):
         self.assertEqual(self.offsets(), self.store.offsets)
         self.assertLessEqual(self.live_files(), self.data_files())
 
+    def test_of_two_compactions_at_once_the_later_one_changes_nothing(self) -> None:
+        self.land(max_bytes_per_trigger=self.store.end // 5)
+        table = self.table
+        self.assertGreater(len(upkeep._small_files(table, 1 << 20)), 1)
+        replace, first = upkeep.replace_files, []
+        rivals = [lambda: upkeep.compact(self.table, NAME, 1 << 20, icebergfiles.FileIds("1" * 12))]
+
+        def late(*given: Any) -> bool:
+            if rivals:
+                first.append(rivals.pop()())
+            return replace(*given)
+
+        with patch.object(upkeep, "replace_files", late):
+            found = upkeep.compact(table, NAME, 1 << 20, icebergfiles.FileIds("0" * 12))
+        self.assertGreater(first[0].removed, 0)
+        self.assertEqual((found.removed, found.added), (0, 0))
+        self.assertEqual(self.offsets(), self.store.offsets)
+        self.assertLessEqual(self.live_files(), self.data_files())
+
     def test_old_snapshots_expire_as_the_table_says(self) -> None:
         self.land(max_bytes_per_trigger=self.store.end // 5)
         self.assertEqual(upkeep.expire(self.table, NAME), 0)
