@@ -13,6 +13,7 @@ newest `history.expire.min-snapshots-to-keep`, and with them the files that noth
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,9 @@ def _compacted(table: Table, name: str, tasks: list[FileScanTask], ids: FileIds)
     if replace_files(table, name, [task.file for task in tasks], new, ids.note):
         return Compaction(len(tasks), len(new))
     for file in new:
-        table.io.delete(file.file_path)
+        # A later run may have taken it for what a killed one has left.
+        with suppress(FileNotFoundError):
+            table.io.delete(file.file_path)
     with plainly(name):
         table.refresh()
     return Compaction(put_off=(f"{name}: another writer was quicker",))
