@@ -269,8 +269,8 @@ def statistics_too_low() -> None:
 def _compaction_by(change: Callable[[DeltaTable, str, pa.Table], None]) -> None:
     """What is done with a partition, of which these are the rows."""
 
-    def compact(path: str, partition: dict[str, Any], below: int) -> compaction.Compaction:
-        table = DeltaTable(path)
+    def compact(version: compaction.Version, partition: dict[str, Any], below: int) -> compaction.Compaction:
+        table = version.table
         filters = [(name, "=", str(value)) for name, value in partition.items()]
         where = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
         change(table, where, table.to_pyarrow_table(partitions=filters))

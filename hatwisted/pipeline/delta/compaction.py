@@ -15,7 +15,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -28,7 +30,7 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.delta.tablefolder import TableFolder
+from hatwisted.pipeline.delta.orphans import remove_unmentioned
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
@@ -59,10 +61,39 @@ def compact(path: str, below: int, *, min_files: int = MIN_FILES) -> Compaction:
     - below: bytes; smaller files are rewritten into files of this size
     - min_files: in partitions with at least as many small files
     """
+    version = Version(path, open_table(path))
     done = Compaction()
-    for partition in small_partitions(open_table(path), below // SMALL_PART, min_files):
-        done += _compact(path, partition, below)
+    for partition in small_partitions(version.table, below // SMALL_PART, min_files):
+        done += _compact(version, partition, below)
     return done
+
+
+@dataclass
+class Version:
+    """A table as it was read.
+
+    - path: of the table
+    - table: open
+    """
+
+    path: str
+    table: DeltaTable
+
+    @cached_property
+    def rows(self) -> pads.Dataset:
+        """Its rows as Arrow reads them; listing the files of a table once is enough for all its partitions."""
+        return table_rows(self.table, self.path)
+
+    @cached_property
+    def parts(self) -> dict[str, pads.Fragment]:
+        """By path: what reads that file."""
+        return {part.path: part for part in self.rows.get_fragments()}
+
+    @cached_property
+    def files(self) -> list[dict[str, Any]]:
+        """Its files as their actions name them, in the order in which they came."""
+        actions = pa.table(self.table.get_add_actions()).to_pylist()
+        return sorted(actions, key=lambda each: (each["modification_time"], each["path"]))
 
 
 def small_partitions(table: DeltaTable, below: int, min_files: int) -> list[dict[str, Any]]:
@@ -83,12 +114,12 @@ def small_partitions(table: DeltaTable, below: int, min_files: int) -> list[dict
     return [dict(key) for key, count in small.items() if count >= min_files]
 
 
-def _compact(path: str, partition: dict[str, Any], below: int) -> Compaction:
+def _compact(version: Version, partition: dict[str, Any], below: int) -> Compaction:
     """Of one partition's files that are smaller, as many together as make one of that size."""
     done = Compaction()
     try:
-        for files in _bins(open_table(path), partition, below):
-            done += _merged(path, partition, files)
+        for files in _bins(version, partition, below):
+            done += _merged(version, partition, files)
     except (DeltaError, OSError, WrongTable, pa.ArrowException) as error:
         return done + Compaction(put_off=(f"{partition}: {one_line(error)}",))
     return done
@@ -106,43 +137,39 @@ class _Small:
         return unquote(self.url)
 
 
-def _bins(table: DeltaTable, partition: dict[str, Any], below: int) -> Iterator[list[_Small]]:
-    actions = pa.table(table.get_add_actions()).to_pylist()
-    actions.sort(key=lambda each: (each["modification_time"], each["path"]))
+def _bins(version: Version, partition: dict[str, Any], below: int) -> Iterator[list[_Small]]:
     files: list[_Small] = []
-    for each in actions:
+    size = 0
+    for each in version.files:
         if each["partition"] != partition or each["size_bytes"] >= below:
             continue
-        if sum(file.size for file in files) + each["size_bytes"] > below:
+        if size + each["size_bytes"] > below:
             if len(files) > 1:
                 yield files
-            files = []
+            files, size = [], 0
         files.append(_Small(each["path"], each["size_bytes"]))
+        size += each["size_bytes"]
     if len(files) > 1:
         yield files
 
 
-def _merged(path: str, partition: dict[str, Any], files: list[_Small]) -> Compaction:
-    new = _written(path, files)
+def _merged(version: Version, partition: dict[str, Any], files: list[_Small]) -> Compaction:
+    new = _written(version, files)
     try:
-        _swap(path, files, new)
+        _swap(version.path, files, new)
     except (DeltaError, OSError, WrongTable) as error:
-        # Of a commit that has come to nothing: nobody reads the file.
-        if not _mentions(path, new):
-            TableFolder(path).delete(new.path)
+        with suppress(DeltaError, OSError, WrongTable):  # else it stays: who knows what became of the commit
+            remove_unmentioned(version.path, [new.path])
         return Compaction(put_off=(f"{partition}: {one_line(error)}",))
     return Compaction(len(files), 1)
 
 
-def _written(path: str, files: list[_Small]) -> DataFile:
+def _written(version: Version, files: list[_Small]) -> DataFile:
     """One file with their rows."""
-    table = open_table(path)
-    rows, names = table_rows(table, path), {file.path for file in files}
-    parts = [part for part in rows.get_fragments() if unquote(part.path) in names or part.path in names]
-    if len(parts) != len(names):
-        raise WrongTable(f"{path}: another writer has replaced files meanwhile")
+    table, rows = version.table, version.rows
+    parts = [version.parts[file.path] for file in files]
     columns = table.metadata().partition_columns
-    new = DataFiles(path, pa.schema(table.schema().to_arrow()), columns, writer=NAME, epoch=0)
+    new = DataFiles(version.path, pa.schema(table.schema().to_arrow()), columns, writer=NAME, epoch=0)
     try:
         for batch in pads.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem).to_batches():
             new.write(batch)
@@ -156,11 +183,11 @@ def _written(path: str, files: list[_Small]) -> DataFile:
 def _swap(path: str, files: list[_Small], new: DataFile) -> None:
     """One commit, right after a version that has all of them. delta-rs would also take one on top of another
     swap of the same files, whose rows were there twice then. Raises CommitFailedError or WrongTable."""
+    values = dict(new.partition)
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
             raise WrongTable(f"{path}: another writer has replaced files meanwhile")
-        values = dict(new.partition)
         now = int(time.time() * 1000)
         try:
             table.create_write_transaction(
@@ -178,12 +205,3 @@ def _swap(path: str, files: list[_Small], new: DataFile) -> None:
             continue
         return
     raise refusal
-
-
-def _mentions(path: str, new: DataFile) -> bool:
-    """May a commit have it? Also if nobody can say."""
-    try:
-        urls = pa.table(open_table(path).get_add_actions())["path"].to_pylist()
-    except (DeltaError, OSError, WrongTable):
-        return True
-    return new.path in map(unquote, urls)
