@@ -66,7 +66,7 @@ class DeltaLanding:
 
     def upkeep(self) -> Compaction:
         """See LandedTable."""
-        return compact_landed(self.path, self.how.compact_below)
+        return compact_landed(self.path, self.how.compact_below, self.held)
 
 
 @dataclass
@@ -145,7 +145,7 @@ class DeltaQueues:
 
     def upkeep(self) -> Compaction:
         """See QueueTable."""
-        return compact_landed(self.path, self.how.compact_below)
+        return compact_landed(self.path, self.how.compact_below, self.held)
 
 
 @dataclass
