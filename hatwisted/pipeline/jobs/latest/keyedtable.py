@@ -145,7 +145,9 @@ class KeyedTable:
         """Raises WrongTable if it was restored since this run has seen it: rows that were merged may be gone, and
         what is noted with later ones has to be true of all."""
         since = table.version() - self._seen
-        if since < 0 or (since and any(entry.get("operation") == "RESTORE" for entry in table.history(since))):
+        if since < 0 or (
+            since and any(entry.get("operation") == "RESTORE" for entry in table.history(since))
+        ):
             raise WrongTable(f"{self.path}: was restored to an earlier version meanwhile; try again")
 
     def _upserted(self, table: DeltaTable, rows: pa.Table, properties: CommitProperties) -> tuple[int, int]:
