@@ -6,7 +6,8 @@ then rewritten about target / (MIN_FILES * batch) times at most, and what a larg
 twice. A new file is written, then one commit swaps it for the old ones with `dataChange` false.
 Readers of the previous version go on reading the old files, which stay until Delta's vacuum is run;
 appends don't conflict with it; the batch numbers of landings aren't touched by it. A compaction that loses
-against another writer has changed nothing, and the next one tries again. Rejected: delta-rs's own, which is
+against another writer has changed nothing, and the next one tries again. One within a landing ends with its claim,
+so what a killed one leaves goes like a killed batch's files (orphans.py). Rejected: delta-rs's own, which is
 committed also where another one has replaced the same files since it read the table.
 """
 
@@ -27,9 +28,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
+from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 
 MIN_FILES: Final = 8
@@ -37,7 +39,10 @@ MIN_FILES: Final = 8
 SMALL_PART: Final = 4
 """A file is small below this part of the target: merging four into one saves a reader less than it costs."""
 NAME: Final = "00000"
-"""The part of a file's name that says who has written it, as in delta-rs's names: no landing."""
+"""The part of a file's name that says who has written it, as in delta-rs's names, where it's no landing."""
+
+FAILURES: Final = (DeltaError, OSError, WrongTable, Fenced)
+"""What makes a compaction wait for another time."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,15 @@ class Compaction:
         )
 
 
-def compact(path: str, below: int, *, min_files: int = MIN_FILES) -> Compaction:
+def compact(path: str, below: int, *, held: Claim | None = None, min_files: int = MIN_FILES) -> Compaction:
     """Rewrite small files into bigger ones.
 
     - path: of the table
     - below: bytes; smaller files are rewritten into files of this size
+    - held: the claim of the landing that does it; nothing is changed when that has ended
     - min_files: in partitions with at least as many small files
     """
-    version = Version(path, open_table(path))
+    version = Version(path, open_table(path), held)
     done = Compaction()
     for partition in small_partitions(version.table, below // SMALL_PART, min_files):
         done += _compact(version, partition, below)
@@ -74,10 +80,12 @@ class Version:
 
     - path: of the table
     - table: open
+    - held: the claim of the landing that has read it
     """
 
     path: str
     table: DeltaTable
+    held: Claim | None = None
 
     @cached_property
     def rows(self) -> pads.Dataset:
@@ -120,7 +128,7 @@ def _compact(version: Version, partition: dict[str, Any], below: int) -> Compact
     try:
         for files in _bins(version, partition, below):
             done += _merged(version, partition, files)
-    except (DeltaError, OSError, WrongTable, pa.ArrowException) as error:
+    except (*FAILURES, pa.ArrowException) as error:
         return done + Compaction(put_off=(f"{partition}: {one_line(error)}",))
     return done
 
@@ -156,9 +164,9 @@ def _bins(version: Version, partition: dict[str, Any], below: int) -> Iterator[l
 def _merged(version: Version, partition: dict[str, Any], files: list[_Small]) -> Compaction:
     new = _written(version, files)
     try:
-        _swap(version.path, files, new)
-    except (DeltaError, OSError, WrongTable) as error:
-        with suppress(DeltaError, OSError, WrongTable):  # else it stays: who knows what became of the commit
+        _swap(version, files, new)
+    except FAILURES as error:
+        with suppress(*FAILURES):  # else it stays: who knows what became of the commit
             remove_unmentioned(version.path, [new.path])
         return Compaction(put_off=(f"{partition}: {one_line(error)}",))
     return Compaction(len(files), 1)
@@ -169,7 +177,8 @@ def _written(version: Version, files: list[_Small]) -> DataFile:
     table, rows = version.table, version.rows
     parts = [version.parts[file.path] for file in files]
     columns = table.metadata().partition_columns
-    new = DataFiles(version.path, pa.schema(table.schema().to_arrow()), columns, writer=NAME, epoch=0)
+    writer, epoch = (NAME, 0) if version.held is None else (version.held.writer.digest, version.held.epoch)
+    new = DataFiles(version.path, pa.schema(table.schema().to_arrow()), columns, writer=writer, epoch=epoch)
     try:
         for batch in pads.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem).to_batches():
             new.write(batch)
@@ -180,12 +189,15 @@ def _written(version: Version, files: list[_Small]) -> DataFile:
     return file
 
 
-def _swap(path: str, files: list[_Small], new: DataFile) -> None:
-    """One commit, right after a version that has all of them. delta-rs would also take one on top of another
-    swap of the same files, whose rows were there twice then. Raises CommitFailedError or WrongTable."""
-    values = dict(new.partition)
+def _swap(version: Version, files: list[_Small], new: DataFile) -> None:
+    """One commit, right after a version that has all of them and in which the claim holds. delta-rs would also
+    take one on top of another swap of the same files, whose rows were there twice then. Raises CommitFailedError,
+    WrongTable or Fenced."""
+    path, values = version.path, dict(new.partition)
     for _ in range(ATTEMPTS):
         table = open_table(path)
+        if version.held is not None:
+            version.held.check(table, path)
         if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
             raise WrongTable(f"{path}: another writer has replaced files meanwhile")
         now = int(time.time() * 1000)

@@ -116,16 +116,19 @@ def remove_files(path: str, files: Sequence[str], dead: Sequence[str]) -> None:
         remove_unmentioned(dead_letter_table(path), dead, beside=path)
 
 
-def compact_landed(path: str, below: int | None) -> Compaction:
+def compact_landed(path: str, below: int | None, held: Claim) -> Compaction:
     """Rewrite small files of the table and of its dead letters.
 
     - path: of the table
     - below: bytes of a file; None: leave them
+    - held: the claim of the landing
     """
     if below is None:
         return Compaction()
     beside = dead_letter_table(path)
-    return compact(path, below) + (compact(beside, below) if is_table(beside) else Compaction())
+    done = compact(path, below, held=held)
+    # The table beside has no claims: what is written there belongs to nobody, and stays if it's killed.
+    return done + compact(beside, below) if is_table(beside) else done
 
 
 @dataclass(frozen=True)

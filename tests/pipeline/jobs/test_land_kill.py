@@ -40,8 +40,6 @@ LONGEST_LIFE = 2.5
 """Seconds from a landing's first batch to its end."""
 PATIENCE = 120.0
 """Seconds for what takes a few on an idle machine."""
-COMPACTED = "part-0"
-"""How the names of files begin that a compaction wrote."""
 
 
 def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
@@ -174,4 +172,4 @@ def left_over(table: Path) -> list[Path]:
     """Files of no version: what the kills left and the last landing had to remove."""
     mentioned = "".join(entry.read_text() for entry in table.glob("_delta_log/*.json"))
     files = [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
-    return [path for path in files if not path.name.startswith(COMPACTED) and path.name not in mentioned]
+    return [path for path in files if path.name not in mentioned]

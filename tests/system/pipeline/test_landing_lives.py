@@ -171,9 +171,7 @@ class DeltaLake(Lake):
             for kind in ("add", "remove")
             if kind in action
         }
-        # What a killed compaction wrote, delta-rs names so; it is left to Delta's vacuum.
-        names = {path.name for path in Path(self.table).glob("topic=*/*/*") if path.name[:6] != "part-0"}
-        left = {name for name in names - mentioned if "-c000.zstd" not in name}
+        left = {path.name for path in Path(self.table).glob("topic=*/*/*")} - mentioned
         return f"no version has {sorted(left)}" if left else None
 
 

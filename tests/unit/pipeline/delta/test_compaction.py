@@ -12,8 +12,11 @@ from unittest.mock import patch
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from hatwisted.pipeline.delta import compaction
+from hatwisted.pipeline.delta import compaction, datafiles
+from hatwisted.pipeline.delta.commits import Claim, claim
 from hatwisted.pipeline.delta.compaction import compact
+from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from tests.support.growing import GrowingStore
 
@@ -86,6 +89,39 @@ class CompactionTests(TestCase):
         swap.assert_called()
         self.assertIn("the disk is gone", done.put_off[0])
         self.assertEqual(self.files(), whole)
+
+    def test_what_a_killed_one_leaves_goes_with_the_next_landing(self) -> None:
+        offsets = self.landed()
+        for where, name in ((compaction, "_swap"), (datafiles._OpenFile, "finish")):
+            held = self.claimed()
+            with (
+                patch.object(where, name, side_effect=KeyboardInterrupt),
+                patch.object(datafiles.DataFiles, "abandon"),  # a killed one doesn't come to that
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                compact(self.table, BELOW, held=held)
+            left = self.all_files()
+            removed = remove_orphans(self.table, self.claimed())
+            self.assertEqual(left - {Path(path).name for path in removed}, self.all_files())
+            self.assertEqual(len(removed), 1)
+        self.assertEqual(self.offsets(), offsets)
+        self.assertEqual(self.all_files(), {Path(path).name for path in DeltaTable(self.table).file_uris()})
+
+    def test_one_of_a_landing_that_another_took_over_from_changes_nothing(self) -> None:
+        offsets = self.landed()
+        held = self.claimed()
+        with self.between(lambda: remove_orphans(self.table, self.claimed())):
+            done = compact(self.table, BELOW, held=held)
+        self.assertEqual(done.removed, 0)
+        self.assertIn("took over", done.put_off[0])
+        self.assertEqual(self.offsets(), offsets)
+
+    def claimed(self) -> Claim:
+        return claim(self.table, Writer(("broker-a",)))
+
+    def all_files(self) -> set[str]:
+        """Those that readers of bare folders don't see, too."""
+        return {path.name for path in Path(self.table).glob("topic=*/*/*")}
 
     def test_rows_that_come_meanwhile_stay(self) -> None:
         self.write("T", range(8))
