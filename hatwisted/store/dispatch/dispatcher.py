@@ -33,8 +33,7 @@ from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather,
 from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService
-from hatwisted.store.interfaces import ArrivalListener
-from hatwisted.store.queue.consumequeue import ConsumeQueue
+from hatwisted.store.interfaces import ArrivalListener, GrownQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.queue.reading import ReadableLog
 from hatwisted.wire import layout
@@ -72,7 +71,7 @@ class Dispatcher:
         self._delay_levels = delay_levels
         self._clock = clock
         self._arrival = arrival
-        self._grown: list[ConsumeQueue] = []
+        self._grown: list[GrownQueue] = []
         self._next_offset = 0
         self._incomplete_until = 0
         self._known_below = 0
@@ -230,18 +229,15 @@ class Dispatcher:
         base, index = self.reput_offset, self._index
         if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
             return False
-        found = usual_records(chunk, base, index is not None)
+        found = usual_records(chunk, base, index is not None, self._queues.by_name)
         if found is None:
             return False
         self._next_offset = base + found.size
         self.records_total += found.records
         self.dispatched_timestamp = found.stored
+        self._grown += found.grown
         for topic, queue_id, first, physical, run in found.runs:
-            queue = self._queues.find(topic, queue_id)
-            if queue is not None and queue.gather(first, run, physical):
-                self._grown.append(queue)
-            else:
-                self._append(topic, queue_id, first, run, physical)
+            self._append(topic, queue_id, first, run, physical)
         self.logics_timestamp = max(self.logics_timestamp, found.queued)
         columns = (
             np.frombuffer(found.hashes, np.int32),
