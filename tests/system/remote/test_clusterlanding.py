@@ -6,7 +6,9 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,13 +23,31 @@ from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
-from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import NOTE, noted_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
+from tests.support import landingcase
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
 from tests.support.scriptedgroup import BROKER, TOPIC, record
+
+
+class AnyTests(landingcase.QueueLandingCase):
+    def around_commits(self, do: Callable[[Callable[[], Any]], Any]) -> AbstractContextManager[Any]:
+        commit = landedfiles.commit_files
+        return patch.object(
+            landedfiles, "commit_files", lambda *given, **named: do(partial(commit, *given, **named))
+        )
+
+    def rival(self) -> None:
+        claim(self.table, Writer.of([BROKER]))
+
+    def unmentioned(self) -> set[str]:
+        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
+        return {path.name for path in Path(self.table).glob("topic=*/*/*")} - mentioned
+
+    def forget(self) -> None:
+        shutil.rmtree(Path(self.table, "_landing"))
 
 
 class OnceTests(LandingCase):
@@ -40,22 +60,6 @@ class OnceTests(LandingCase):
             self.assertEqual(self.rows(), of(BROKER, master.high))
             _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
             self.assertEqual(unknown, frozenset())
-
-    def test_of_any_choice_of_brokers_and_without_the_landings_state(self) -> None:
-        """Brokers come and go between runs; the table remembers where each one's queue ended."""
-        master, other = self.group(40), self.group(30, name=OTHER)
-        address = {0: other.address}
-        for there in (False, True, False, True, True):
-            more(master, 5)
-            more(other, 3)
-            if there:
-                self.names.others[OTHER] = address
-                self.land()
-            else:
-                self.names.others.clear()
-                self.land(self.source(failOnDataLoss="false"))
-            shutil.rmtree(Path(self.table, "_landing"))
-        self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
 
     def test_bodies_become_a_column_and_those_that_don_t_fit_go_beside(self) -> None:
         master = self.group(20)
@@ -71,16 +75,6 @@ class OnceTests(LandingCase):
         self.assertEqual(landed, {at: at if at in range(0, 20, 2) else None for at in range(25)})
         dead = DeltaTable(dead_letter_table(self.table)).to_pyarrow_table()["queue_offset"].to_pylist()
         self.assertEqual(sorted(dead), [at for at in range(25) if landed[at] is None])
-
-    def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
-        self.group(40)
-        self.group(30, name=OTHER)
-        self.land()
-        self.names.others.clear()
-        with self.assertRaisesRegex(
-            OffsetsGone, f"queue 0 of {OTHER}: no name server knows it any more: set fail"
-        ):
-            self.land()
 
     def test_a_table_whose_commits_say_nothing_of_queues_is_asked_itself(self) -> None:
         """One that was landed by an earlier version: its rows say where to go on."""
@@ -124,50 +118,6 @@ class OnceTests(LandingCase):
         self.assertEqual(self.land().rows, lacking)
         self.assertEqual(self.rows(), of(BROKER, 75))
 
-    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
-        self.group(2000)
-        self.group(1500, name=OTHER)
-        calls = 0
-        commit = landedfiles.commit_files
-
-        def broken(*given: Any, **named: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls % 3 == 2:
-                raise OSError("no more")
-            result = commit(*given, **named)
-            if calls % 3 == 0:
-                raise KeyboardInterrupt
-            return result
-
-        with (
-            patch.object(landedfiles, "commit_files", broken),
-            patch("hatwisted.pipeline.remote.clusterreader.DECODE_BYTES", 10_000),
-        ):
-            for _ in range(100):
-                try:
-                    if not self.land(max_bytes_per_trigger=30_000).rows:
-                        break
-                except (OSError, KeyboardInterrupt):
-                    self.assertEqual(len(self.rows()), len(set(self.rows())))
-        self.assertGreater(calls, 9)
-        self.assertEqual(self.rows(), of(BROKER, 2000) + of(OTHER, 1500))
-        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
-        self.assertEqual({path.name for path in Path(self.table).glob("topic=*/*/*")}, mentioned)
-
-    def test_a_later_run_fences_it(self) -> None:
-        self.group(50)
-        commit = landedfiles.commit_files
-
-        def late(*given: Any, **named: Any) -> Any:
-            claim(self.table, Writer.of([BROKER]))
-            return commit(*given, **named)
-
-        with patch.object(landedfiles, "commit_files", late), self.assertRaises(Fenced):
-            self.land()
-        self.assertEqual(self.rows(), [])
-        self.assertEqual(self.land().rows, 50)
-
 
 class OtherQueueTests(LandingCase):
     def test_a_topic_that_was_created_again_is_told_and_then_lands_once_more(self) -> None:
@@ -185,16 +135,6 @@ class OtherQueueTests(LandingCase):
                 # The higher offsets of before don't count any more.
                 self.assertEqual(self.land().rows, 0)
                 self.assertEqual(len(self.rows()), before + after)
-
-    def test_a_promoted_slave_that_lacked_messages_is_told(self) -> None:
-        """It has others at the same numbers and the same places of its log; only their store times differ."""
-        master = self.group(100)
-        self.land()
-        for offset in range(95, 120):
-            master.messages[offset] = record(offset, stored=1_700_000_900_000)
-        master.high = 120
-        with self.assertRaisesRegex(OffsetsGone, "another message at 99 than the table"):
-            self.land()
 
     def test_the_same_messages_at_another_broker_of_the_group_are_no_others(self) -> None:
         master = self.group(100)

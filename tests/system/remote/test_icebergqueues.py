@@ -3,6 +3,9 @@ other landings do meanwhile. Brokers that answer as told."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,15 +19,16 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from hatwisted.clientcore.errors import OffsetsGone
-from hatwisted.pipeline.delta.errors import ByQueue, Fenced, WrongTable
+from hatwisted.pipeline.delta.errors import ByQueue, WrongTable
 from hatwisted.pipeline.iceberg import queuenotes, snapshots
 from hatwisted.pipeline.iceberg.queuenotes import noted_queues
 from hatwisted.pipeline.iceberg.snapshots import claim
 from hatwisted.pipeline.jobs.land.landing import LandOptions, engine_for, land
+from tests.support import landingcase
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
-from tests.support.scriptedgroup import BROKER, record
+from tests.support.scriptedgroup import BROKER
 
 NAME = "iceberg:lake.rocketmq.messages"
 
@@ -51,6 +55,23 @@ class IcebergCase(LandingCase):
         return {Path(task.file.file_path).name for task in self.loaded.scan().plan_files()}
 
 
+class AnyTests(IcebergCase, landingcase.QueueLandingCase):
+    def around_commits(self, do: Callable[[Callable[[], Any]], Any]) -> AbstractContextManager[Any]:
+        commit = snapshots._commit
+
+        def committed(change: Any, files: Any, note: Any) -> Any:
+            made = partial(commit, change, files, note)
+            return do(made) if files else made()
+
+        return patch.object(snapshots, "_commit", committed)
+
+    def rival(self) -> None:
+        claim(self.loaded, NAME, [BROKER], by_queue=True)
+
+    def unmentioned(self) -> set[str]:
+        return self.files() - self.live()
+
+
 class OnceTests(IcebergCase):
     def test_what_is_new_lands_once(self) -> None:
         master = self.group(100)
@@ -61,28 +82,6 @@ class OnceTests(IcebergCase):
             self.assertEqual((found.rows, len(found.versions)), (rows, min(rows, 1)))
             self.assertEqual(self.rows(), of(BROKER, master.high))
             self.assertEqual(noted_queues(self.loaded, [BROKER])[1], frozenset())
-
-    def test_of_any_choice_of_brokers(self) -> None:
-        master, other = self.group(40), self.group(30, name=OTHER)
-        address = {0: other.address}
-        for there in (False, True, False, True, True):
-            more(master, 5)
-            more(other, 3)
-            if there:
-                self.names.others[OTHER] = address
-                self.land()
-            else:
-                self.names.others.clear()
-                self.land(self.source(failOnDataLoss="false"))
-        self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
-
-    def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
-        self.group(40)
-        self.group(30, name=OTHER)
-        self.land()
-        self.names.others.clear()
-        with self.assertRaisesRegex(OffsetsGone, f"queue 0 of {OTHER}: no name server knows it any more"):
-            self.land()
 
     def test_a_table_whose_snapshots_say_nothing_of_queues_is_asked_itself(self) -> None:
         master = self.group(40)
@@ -128,36 +127,6 @@ class OnceTests(IcebergCase):
         self.assertEqual(self.land().rows, 10)
         self.assertEqual(self.rows(), of(BROKER, 50))
 
-    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
-        self.group(2000)
-        self.group(1500, name=OTHER)
-        calls = 0
-        commit = snapshots._commit
-
-        def broken(change: Any, files: Any, note: Any) -> None:
-            nonlocal calls
-            calls += bool(files)
-            if files and calls % 3 == 2:
-                raise OSError("no more")
-            commit(change, files, note)
-            if files and calls % 3 == 0:
-                raise KeyboardInterrupt
-
-        with (
-            patch.object(snapshots, "_commit", broken),
-            patch("hatwisted.pipeline.remote.clusterreader.DECODE_BYTES", 10_000),
-        ):
-            for _ in range(100):
-                try:
-                    if not self.land(max_bytes_per_trigger=60_000).rows:
-                        break
-                except (WrongTable, KeyboardInterrupt):
-                    pass
-        self.assertGreater(calls, 9)
-        self.assertEqual(self.rows(), of(BROKER, 2000) + of(OTHER, 1500))
-        self.assertEqual(self.land().rows, 0)
-        self.assertEqual(self.files(), self.live())
-
     def test_a_commit_whose_answer_is_lost_isn_t_repeated(self) -> None:
         self.group(50)
         commit, lost = Table._do_commit, 0
@@ -194,22 +163,6 @@ class OnceTests(IcebergCase):
         self.assertEqual(tries, 1)
         self.assertEqual(self.rows(), of(BROKER, 50))
 
-    def test_a_later_run_fences_it(self) -> None:
-        self.group(50)
-        commit, rivals = snapshots._commit, [1]
-
-        def late(change: Any, files: Any, note: Any) -> None:
-            if files and rivals:
-                rivals.pop()
-                claim(self.loaded, NAME, [BROKER], by_queue=True)
-            commit(change, files, note)
-
-        with patch.object(snapshots, "_commit", late), self.assertRaises(Fenced):
-            self.land()
-        self.assertEqual(self.rows(), [])
-        self.assertEqual(self.files(), set())
-        self.assertEqual(self.land().rows, 50)
-
     def test_small_files_are_merged(self) -> None:
         master = self.group(10)
         merged = 0
@@ -233,15 +186,6 @@ class OtherQueueTests(IcebergCase):
         # The higher offsets of before don't count any more.
         self.assertEqual(self.land().rows, 0)
         self.assertEqual(len(self.rows()), 130)
-
-    def test_a_promoted_slave_that_lacked_messages_is_told(self) -> None:
-        master = self.group(100)
-        self.land()
-        for offset in range(95, 120):
-            master.messages[offset] = record(offset, stored=1_700_000_900_000)
-        master.high = 120
-        with self.assertRaisesRegex(OffsetsGone, "another message at 99 than the table"):
-            self.land()
 
     def test_a_store_isn_t_landed_where_its_broker_s_queues_were(self) -> None:
         self.group(10)

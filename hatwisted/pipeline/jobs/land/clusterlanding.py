@@ -1,7 +1,7 @@
 """The engine `local` over a cluster: topics pulled from their brokers by this process, without Spark and Java.
 
 What it lands into is behind a port, `QueueTable`: a Delta table (deltalanding.py) or an Iceberg table
-(icebergqueues.py). There's no checkpoint: commits say where every queue ends, and a run goes on there. What
+(icebergbatches.py). There's no checkpoint: commits say where every queue ends, and a run goes on there. What
 the table has of a queue is its beginning without a gap, so a batch may end anywhere in a queue, and a killed run's
 is in the table whole or not at all. The engines may take turns.
 
@@ -19,10 +19,13 @@ from functools import partial
 from typing import Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.queuetails import QueueTails
+from hatwisted.pipeline.delta.landedrows import with_store_date
+from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues
+from hatwisted.pipeline.jobs.land.landedbatch import ClaimedTable
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
@@ -38,33 +41,8 @@ SETTLED: Final = 3
 _log = logging.getLogger(__name__)
 
 
-class QueueBatch(Protocol):
-    """Rows of one commit to be, in files that nobody mentions yet, and where their queues end."""
-
-    size: int
-    """Of its rows, in the log."""
-    tails: QueueTails
-
-    def write(self, rows: pa.RecordBatch) -> int:
-        """Bytes of log that came. rows: of one queue, in its order."""
-
-    def commit(self) -> bool:
-        """The rows into the table, all of them or none; False without rows: nothing happened."""
-
-    def drop(self) -> None:
-        """It failed, or its commit did: remove its files, but for those that the table may have."""
-
-
-class QueueTable(Protocol):
-    """A table, and the claim of the brokers whose queues are landed there."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of the log that are read for it."""
-
-    @property
-    def brokers(self) -> Collection[str]:
-        """Those that are claimed."""
+class QueueTable(ClaimedTable, Protocol):
+    """A table into which queues are landed."""
 
     def widen(self, brokers: Collection[str]) -> bool:
         """Claim these brokers as well; False if they all are."""
@@ -75,12 +53,6 @@ class QueueTable(Protocol):
     def former(self) -> Collection[str]:
         """The brokers of this landing's last commit: those that are away now are missed, and not left out in
         silence."""
-
-    def batch(self) -> QueueBatch:
-        """A new one, after all that is committed."""
-
-    def upkeep(self) -> Compaction:
-        """Merge small files."""
 
 
 @dataclass
@@ -118,7 +90,7 @@ class ClusterLanding:
         ranges = self._ranges(wait)
         self._messages, self._seen, self._bytes = sum(each.end - each.begin for each in ranges), 0, 0
         away: set[str] = set()
-        self._batch = self.table.batch()
+        self._begin()
         try:
             for wanted in ranges:
                 if stop.is_set():
@@ -162,10 +134,10 @@ class ClusterLanding:
         how = PullOptions(fail_on_loss=not self._lossy)
         try:
             for rows in self._cluster.read(wanted, self.table.columns, how=how):
-                self._bytes += self._batch.write(rows)
+                self._write(rows)
                 self._seen += rows.num_rows
                 self.progress(self._bytes, max(self._bytes, self._bytes * self._messages // self._seen))
-                if self._batch.size >= self.how.max_bytes_per_trigger:
+                if self._size >= self.how.max_bytes_per_trigger:
                     self._commit()
                 if stop.is_set():
                     return True
@@ -178,11 +150,22 @@ class ClusterLanding:
 
     # ---- the table
 
+    def _begin(self) -> None:
+        """A new batch: its rows' size in the log, and where their queues end."""
+        self._batch, self._size, self._moved = self.table.batch(), 0, QueueTails()
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        self._batch.write(with_store_date(rows))
+        self._moved |= last_of_queues(rows)
+        size: int = pc.sum(rows.column("size")).as_py() or 0
+        self._size += size
+        self._bytes += size
+
     def _commit(self) -> None:
         """The batch into the table, and a new batch."""
-        if self._batch.commit():
-            self._tails |= self._batch.tails
-            self._batch = self.table.batch()
+        if self._batch.commit(self._moved):
+            self._tails |= self._moved
+            self._begin()
 
     def _lost(self, what: str) -> None:
         if not self._lossy:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.errors import Fenced
-from hatwisted.pipeline.delta.landedrows import landed_names, with_store_date
-from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails, last_of_queues
+from hatwisted.pipeline.delta.landedrows import landed_names
+from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
@@ -61,61 +60,73 @@ class Done:
         self.snapshots.append(snapshot.snapshot_id)
 
 
-@dataclass
-class IcebergLanding:
-    """See LandedTable.
+@dataclass(kw_only=True)
+class _ClaimedIceberg:
+    """See ClaimedTable.
 
     - table: prepared
     - name: of the table
-    - source: the stores
-    - held: the claim of their brokers
+    - held: the claim of the brokers
     - how: options
     - ids: names of its files
     """
 
+    by_queue: ClassVar[bool]
+    """Are queues landed?"""
     table: Table
     name: str
-    source: Stores
     held: IcebergClaim
     how: LandOptions
     ids: FileIds
     done: Done = field(default_factory=Done)
-    ends: dict[str, Tail] = field(default_factory=dict)
-    """Where each broker's rows end, as this run knows it."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See LandedTable."""
+        """See ClaimedTable."""
         return landed_names(self.how.columns)
 
     @property
     def brokers(self) -> Collection[str]:
-        """See LandedTable."""
+        """See ClaimedTable."""
         return self.held.brokers
 
-    def tails(self) -> dict[str, Tail]:
-        """See LandedTable."""
+    def widen(self, brokers: Collection[str]) -> bool:
+        """Claim these brokers as well; False if they all are."""
         from hatwisted.pipeline.iceberg.icebergfiles import FileIds
         from hatwisted.pipeline.iceberg.orphans import remove_left
-        from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
+        from hatwisted.pipeline.iceberg.snapshots import claim
 
-        brokers = {*self.held.brokers, *self.source.writer().brokers}
-        if brokers > {*self.held.brokers}:
-            self.held = claim(self.table, self.name, brokers, self.held)
-            self.ids = FileIds(self.held.run)
-            remove_left(self.table, self.name, self.held.ended)
-        self.ends = landed_tails(self.table, self.name, self.held.brokers)
-        return dict(self.ends)
+        wanted = {*self.held.brokers, *brokers}
+        if wanted == {*self.held.brokers}:
+            return False
+        self.held = claim(self.table, self.name, wanted, self.held, self.by_queue)
+        self.ids = FileIds(self.held.run)
+        remove_left(self.table, self.name, self.held.ended)
+        return True
 
     def batch(self) -> IcebergBatch:
-        """See LandedTable."""
+        """See ClaimedTable."""
         from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
 
         return IcebergBatch(self, IcebergFiles(self.table, self.name, self.ids))
 
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots."""
-        return upkeep(self.table, self.name, self.how, self.ids)
+        from hatwisted.pipeline.iceberg.upkeep import compact, expire
+
+        below = self.how.compact_below
+        done = Compaction() if below is None else compact(self.table, self.name, below, self.ids)
+        expire(self.table, self.name)
+        return done
+
+    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+        """A snapshot with a batch.
+
+        - finished: its files
+        - batch: what it brings
+        - queues: where they end, if queues are landed
+        """
+        raise NotImplementedError
 
 
 @dataclass
@@ -126,83 +137,69 @@ class IcebergBatch:
     - files: new ones
     """
 
-    landing: IcebergLanding
+    landing: _ClaimedIceberg
     files: IcebergFiles
 
     def write(self, rows: pa.RecordBatch) -> None:
         """See Batch."""
         self.files.write(rows)
 
-    def commit(self) -> None:
+    def commit(self, queues: QueueTails | None = None) -> bool:
         """See Batch."""
         from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
-        from hatwisted.pipeline.iceberg.snapshots import append
 
-        run, files = self.landing, self.files
-        finished = files.close()
+        run, finished = self.landing, self.files.close()
         if not finished:
-            return
-        note = rows_note(files)
-        moved = {broker: (run.ends.get(broker), tail) for broker, tail in files.tails.items()}
+            return False
         try:
-            append(run.table, run.name, finished, held=run.held, moved=moved, note=note | run.ids.note)
+            run.append(finished, self.files, queues)
         except Fenced:
             # Whatever became of its tries, there won't be another one.
             remove_unmentioned(run.table, run.name, [file.file_path for file in finished])
             raise
-        run.ends |= files.tails
-        run.done.add(files, finished, run.table)
+        run.done.add(self.files, finished, run.table)
+        return True
 
     def drop(self) -> None:
         """See Batch: those of a commit under way stay, since who knows what became of it."""
         self.files.drop()
 
 
-@dataclass
-class IcebergQueues:
-    """See QueueTable.
+@dataclass(kw_only=True)
+class IcebergLanding(_ClaimedIceberg):
+    """See LandedTable. source: the stores."""
 
-    - table: prepared
-    - name: of the table
-    - source: the topics
-    - held: the claim of their brokers, by queue
-    - how: options
-    - ids: names of its files
-    """
+    by_queue: ClassVar[bool] = False
+    source: Stores
+    ends: dict[str, Tail] = field(default_factory=dict)
+    """Where each broker's rows end, as this run knows it."""
 
-    table: Table
-    name: str
+    def tails(self) -> dict[str, Tail]:
+        """See LandedTable."""
+        from hatwisted.pipeline.iceberg.snapshots import landed_tails
+
+        self.widen(self.source.writer().brokers)
+        self.ends = landed_tails(self.table, self.name, self.held.brokers)
+        return dict(self.ends)
+
+    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+        """See _ClaimedIceberg."""
+        from hatwisted.pipeline.iceberg.snapshots import append
+
+        moved = {broker: (self.ends.get(broker), tail) for broker, tail in batch.tails.items()}
+        note = rows_note(batch) | self.ids.note
+        append(self.table, self.name, finished, held=self.held, moved=moved, note=note)
+        self.ends |= batch.tails
+
+
+@dataclass(kw_only=True)
+class IcebergQueues(_ClaimedIceberg):
+    """See QueueTable. source: the topics."""
+
+    by_queue: ClassVar[bool] = True
     source: Cluster
-    held: IcebergClaim
-    how: LandOptions
-    ids: FileIds
-    done: Done = field(default_factory=Done)
     after: int = 0
     """The snapshot that this run knows the table by."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """See QueueTable."""
-        return landed_names(self.how.columns)
-
-    @property
-    def brokers(self) -> Collection[str]:
-        """See QueueTable."""
-        return self.held.brokers
-
-    def widen(self, brokers: Collection[str]) -> bool:
-        """See QueueTable."""
-        from hatwisted.pipeline.iceberg.icebergfiles import FileIds
-        from hatwisted.pipeline.iceberg.orphans import remove_left
-        from hatwisted.pipeline.iceberg.snapshots import claim
-
-        wanted = {*self.held.brokers, *brokers}
-        if wanted == {*self.held.brokers}:
-            return False
-        self.held = claim(self.table, self.name, wanted, self.held, by_queue=True)
-        self.ids = FileIds(self.held.run)
-        remove_left(self.table, self.name, self.held.ended)
-        return True
 
     def tails(self) -> QueueTails:
         """See QueueTable."""
@@ -225,24 +222,19 @@ class IcebergQueues:
         brokers = next((each[LANDED_BROKERS] for each in said if each.get(LANDING) == digest), "[]")
         return [str(broker) for broker in json.loads(brokers)]
 
-    def batch(self) -> IcebergQueueBatch:
-        """See QueueTable."""
-        from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
+    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+        """See _ClaimedIceberg."""
+        from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues
 
-        return IcebergQueueBatch(self, IcebergFiles(self.table, self.name, self.ids))
-
-    def upkeep(self) -> Compaction:
-        """See QueueTable."""
-        return upkeep(self.table, self.name, self.how, self.ids)
+        brought = BroughtQueues(queues or {}, self.after)
+        note = self.note | rows_note(batch) | self.ids.note
+        append_queues(self.table, self.name, finished, held=self.held, brought=brought, note=note)
+        self._look()
 
     @property
     def note(self) -> dict[str, str]:
         """For a snapshot: whose it is."""
         return {LANDING: self.source.identity().digest, LANDED_BROKERS: json.dumps(sorted(self.held.brokers))}
-
-    def landed(self) -> None:
-        """A snapshot of this run is the newest."""
-        self._look()
 
     def _look(self) -> None:
         snapshot = self.table.current_snapshot()
@@ -250,71 +242,8 @@ class IcebergQueues:
         self.after = snapshot.snapshot_id
 
 
-@dataclass
-class IcebergQueueBatch:
-    """See QueueBatch.
-
-    - landing: which
-    - files: new ones
-    """
-
-    landing: IcebergQueues
-    files: IcebergFiles
-    size: int = 0
-    tails: QueueTails = field(default_factory=dict)
-
-    def write(self, rows: pa.RecordBatch) -> int:
-        """See QueueBatch."""
-        self.files.write(with_store_date(rows))
-        self.tails |= last_of_queues(rows)
-        size: int = pc.sum(rows.column("size")).as_py() or 0
-        self.size += size
-        return size
-
-    def commit(self) -> bool:
-        """See QueueBatch."""
-        from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
-        from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues
-
-        run, files = self.landing, self.files
-        finished = files.close()
-        if not finished:
-            return False
-        note = run.note | rows_note(files) | run.ids.note
-        try:
-            brought = BroughtQueues(self.tails, run.after)
-            append_queues(run.table, run.name, finished, held=run.held, brought=brought, note=note)
-        except Fenced:
-            # Whatever became of its tries, there won't be another one.
-            remove_unmentioned(run.table, run.name, [file.file_path for file in finished])
-            raise
-        run.landed()
-        run.done.add(files, finished, run.table)
-        return True
-
-    def drop(self) -> None:
-        """See QueueBatch: those of a commit under way stay, since who knows what became of it."""
-        self.files.drop()
-
-
 def rows_note(files: IcebergFiles) -> dict[str, str]:
     """For a snapshot: what it brings."""
     from hatwisted.pipeline.iceberg.snapshots import NOTE
 
     return {f"{NOTE}rows": str(files.rows), f"{NOTE}log_bytes": str(files.log_bytes)}
-
-
-def upkeep(table: Table, name: str, how: LandOptions, ids: FileIds) -> Compaction:
-    """Merge small files, and forget old snapshots.
-
-    - table: which
-    - name: of the table, for errors
-    - how: options
-    - ids: names of the run's files
-    """
-    from hatwisted.pipeline.iceberg.upkeep import compact, expire
-
-    below = how.compact_below
-    done = Compaction() if below is None else compact(table, name, below, ids)
-    expire(table, name)
-    return done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError
@@ -66,15 +66,16 @@ def land_iceberg(
         source.check(landed_tails(opened, table, brokers))
     held = claim(opened, table, brokers, by_queue=by_queue)
     removed, ids = remove_left(opened, table, held.ended), FileIds(held.run)
+    common: Any = {"table": opened, "name": table, "held": held, "how": how, "ids": ids}
+    into: IcebergQueues | IcebergLanding
     if isinstance(source, Cluster):
-        queues = IcebergQueues(opened, table, source, held, how, ids)
-        compaction, stopped = ClusterLanding(queues, source, how, progress, seconds).run(stop)
-        done = queues.done
+        into = IcebergQueues(source=source, **common)
+        compaction, stopped = ClusterLanding(into, source, how, progress, seconds).run(stop)
     else:
         stores = cast(Stores, source)
-        logs = IcebergLanding(opened, table, stores, held, how, ids)
-        compaction, stopped = LocalLanding(logs, stores, how, progress, seconds).run(stop)
-        done = logs.done
+        into = IcebergLanding(source=stores, **common)
+        compaction, stopped = LocalLanding(into, stores, how, progress, seconds).run(stop)
+    done = into.done
     return LandResult(
         table=table,
         rows=done.rows,

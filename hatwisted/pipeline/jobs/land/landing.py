@@ -143,7 +143,7 @@ def _land_delta(
                 compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
             else:
                 stores = cast(Stores, source)
-                into = DeltaLanding(path, stores, state, held, options)
+                into = DeltaLanding(path, state, held, options, stores)
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         else:
             query = _SparkRun(path, source, held, options, report, seconds)

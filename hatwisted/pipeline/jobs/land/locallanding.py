@@ -10,17 +10,16 @@ Spark's checkpoint, rows of this one are rows that others have landed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
-
-import pyarrow as pa
 
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.tails import Tail
+from hatwisted.pipeline.jobs.land.landedbatch import ClaimedTable
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
@@ -49,38 +48,11 @@ def unsupported(source: LandingSource, how: LandOptions) -> str | None:
     return f"it doesn't know the option {other[0]}" if other else None
 
 
-class Batch(Protocol):
-    """Rows of one commit to be, in files that nobody mentions yet."""
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Rows of one broker, which follow those before them in its log."""
-
-    def commit(self) -> None:
-        """The rows into the table, all of them or none; without rows nothing happens."""
-
-    def drop(self) -> None:
-        """It failed, or its commit did: remove its files, but for those that the table may have."""
-
-
-class LandedTable(Protocol):
-    """A table, and the claim of the brokers whose logs are landed there."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of the log that are read for it."""
-
-    @property
-    def brokers(self) -> Collection[str]:
-        """Those that are claimed."""
+class LandedTable(ClaimedTable, Protocol):
+    """A table into which stores are landed."""
 
     def tails(self) -> dict[str, Tail]:
         """Where each broker's rows end now. A store that has just appeared is claimed first."""
-
-    def batch(self) -> Batch:
-        """A new one, after all that is committed."""
-
-    def upkeep(self) -> Compaction:
-        """Merge small files."""
 
 
 @dataclass

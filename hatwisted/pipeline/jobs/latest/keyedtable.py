@@ -50,12 +50,14 @@ class Merged:
         return cls(version, sha256("\n".join(sorted(files)).encode()).hexdigest())
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeyedTable:
     """One keyed table. path: its; what: it's of."""
 
     path: str
     what: Mapping[str, Any]
+    _seen: int = -1
+    """The version that this run knows it by."""
 
     def prepare(self, columns: pa.Schema) -> pa.Schema:
         """Make the table, or widen it so that the rows fit; returns the rows' columns with its types. Raises
@@ -99,7 +101,9 @@ class KeyedTable:
 
     def merged(self) -> Merged | None:
         """Up to where it is; None: its commits don't say."""
-        for note in commit_notes(open_table(self.path)):
+        table = open_table(self.path)
+        self._seen = table.version()
+        for note in commit_notes(table):
             if MERGED in note:
                 return Merged(**note[MERGED])
         return None
@@ -110,29 +114,43 @@ class KeyedTable:
         - rows: the last of each key
         - reached: what is merged with them; None: there's more to come
         """
-        refusal: Exception | None = None
         for _ in range(ATTEMPTS):
             try:
                 return self._merge(rows, reached)
-            except CommitFailedError as error:
-                refusal = error
+            except CommitFailedError:
+                continue
             except DeltaError as error:
                 raise WrongTable(f"{self.path}: can't be merged into: {one_line(error)}") from error
         raise WrongTable(
-            f"{self.path}: no merge after {ATTEMPTS} attempts: {refusal};"
-            " try again when fewer writers are active"
+            f"{self.path}: no merge after {ATTEMPTS} attempts; try again when fewer writers are active"
         )
 
     def _merge(self, rows: pa.Table, reached: Merged | None) -> tuple[int, int]:
         note = {} if reached is None else {MERGED: {"version": reached.version, "files": reached.files}}
-        properties = CommitProperties(custom_metadata={NOTE: note})
+        # Right after the version that is read here: what comes between is looked at first.
+        properties = CommitProperties(custom_metadata={NOTE: note}, max_commit_retries=0)
         table = open_table(self.path)
-        if not len(rows):
+        self._check_line(table)
+        before = table.version()
+        found = self._upserted(table, rows, properties) if len(rows) else (0, 0)
+        if table.version() == before and reached is not None:  # rows that bring nothing make no commit
             columns = table.metadata().partition_columns
             table.create_write_transaction(
                 [], "append", table.schema(), columns, commit_properties=properties
             )
-            return 0, 0
+        self._seen = before
+        return found
+
+    def _check_line(self, table: DeltaTable) -> None:
+        """Raises WrongTable if it was restored since this run has seen it: rows that were merged may be gone, and
+        what is noted with later ones has to be true of all."""
+        since = table.version() - self._seen
+        if since < 0 or (
+            since and any(entry.get("operation") == "RESTORE" for entry in table.history(since))
+        ):
+            raise WrongTable(f"{self.path}: was restored to an earlier version meanwhile; try again")
+
+    def _upserted(self, table: DeltaTable, rows: pa.Table, properties: CommitProperties) -> tuple[int, int]:
         merge = table.merge(
             rows,
             f"t.topic = s.topic AND t.{KEY} = s.{KEY} AND t.broker = s.broker",
