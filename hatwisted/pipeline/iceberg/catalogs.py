@@ -1,5 +1,4 @@
 """A table's name, its catalog and its schema: made, widened, or refused with the column that doesn't fit.
-doesn't fit.
 
     iceberg:lake.rocketmq.messages     catalog `lake`, namespace `rocketmq`, table `messages`
 
@@ -14,7 +13,7 @@ pyiceberg fails. A table that is there keeps its partitioning, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -87,8 +86,28 @@ class IcebergName:
         with plainly(str(self)):
             return self.open_catalog().load_table(self.table)
 
-    def prepare(self, rows: pa.Schema) -> Table:
-        """Make the table, or widen it so that these rows fit. Raises WrongSchema, WrongTable."""
+    def load_if_any(self) -> Table | None:
+        """The same; None: there's none."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        with plainly(str(self)):
+            try:
+                return self.open_catalog().load_table(self.table)
+            except NoSuchTableError:
+                return None
+
+    def prepare(
+        self,
+        rows: pa.Schema,
+        partition_by: Sequence[str] = PARTITION_BY,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make the table, or widen it so that these rows fit. Raises WrongSchema, WrongTable.
+
+        - rows: their columns
+        - partition_by: a new table is
+        - properties: that a new table has besides
+        """
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         catalog = self.open_catalog()
@@ -98,15 +117,17 @@ class IcebergName:
             except NoSuchTableError:
                 catalog.create_namespace_if_not_exists(self.table[:-1])
                 try:
-                    return self._make(catalog, rows)
+                    return self._make(catalog, rows, partition_by, properties or {})
                 except TableAlreadyExistsError:
                     table = catalog.load_table(self.table)  # another run has just made it
             return self._widened(table, rows)
 
-    def _make(self, catalog: Catalog, rows: pa.Schema) -> Table:
-        making = catalog.create_table_transaction(self.table, rows, properties=NEW_TABLE)
+    def _make(
+        self, catalog: Catalog, rows: pa.Schema, partition_by: Sequence[str], properties: Mapping[str, str]
+    ) -> Table:
+        making = catalog.create_table_transaction(self.table, rows, properties={**NEW_TABLE, **properties})
         with making.update_spec() as spec:
-            for column in PARTITION_BY:
+            for column in partition_by:
                 spec.add_identity(column)
         making.commit_transaction()
         return catalog.load_table(self.table)
