@@ -4,7 +4,8 @@
 
 Each target runs in a process of its own, without the instruments of the search (they keep what they compare).
 The inputs are short patterns, repeated: those of the corpus and its seeds, pieces of them, and the ends of ranges.
-Time is the processor's, for decoding once: what a target does several times over it names in `once`.
+Time is the processor's, for decoding once: what a target does several times over it names in `once`. A server
+works on an input in many turns of the loop, between which others have theirs: of these the longest is told, too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ from tools.fuzz import CHECKOUT, LONGEST, corpora, forget_events, targets
 PATTERNS: Final = 300
 """Inputs of each target."""
 LONGEST_PATTERN: Final = 400
+DEAR: Final = (
+    (b"[", b"2,"),
+    (b"{", b"1:2,"),
+    (b"[", b"[],"),
+    (b"[", b"{},"),
+    (b"", b'{"":'),
+    (b"", b"a=\\n"),
+)
+"""Beginnings and patterns that cost a reader of text most, whichever the corpus has."""
 SLOW: Final = 0.03
 """Seconds from which on an input is timed again, the quickest of AGAIN counting: the machine has other work."""
 AGAIN: Final = 5
@@ -40,47 +50,55 @@ def inputs(name: str) -> Iterator[bytes]:
         whole = random.choice(known)
         begin = random.randrange(len(whole) + 1)
         patterns.append(whole[begin : begin + random.randint(1, LONGEST_PATTERN)] or b"\0")
-    for pattern in patterns:
-        head = random.choice(known)[: random.choice((0, 0, 1, 8, 64))]
+    heads = [random.choice(known)[: random.choice((0, 0, 1, 8, 64))] for _ in patterns]
+    for head, pattern in [*zip(heads, patterns, strict=True), *DEAR]:
         yield (head + pattern * (LONGEST // len(pattern) + 1))[:LONGEST]
 
 
 def measure(name: str) -> dict[str, float]:
-    """Seconds and bytes of one target."""
-    target, slowest = targets()[name], 0.0
+    """Seconds and bytes of one target. turn: the longest of a server; of a decoder all of it is one."""
+    target, slowest, longest = targets()[name], 0.0, 0.0
     forget_events()
+    if target.turns is not None:
+        target.turns.measuring = True
     for data in target.seeds():
         target.feed(data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for data in inputs(name):
         gc.collect()  # of the input before, which is no longer in use
         for decode in target.once or (target.run,):
-            taken = _seconds(decode, data)
+            taken, turn = _seconds(decode, data, target.turns)
             if taken > SLOW:
-                taken = min(taken, *(_seconds(decode, data) for _ in range(AGAIN)))
-            slowest = max(slowest, taken)
+                again = [(taken, turn), *(_seconds(decode, data, target.turns) for _ in range(AGAIN))]
+                taken, turn = min(each for each, _ in again), min(each for _, each in again)
+            slowest, longest = max(slowest, taken), max(longest, turn)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"seconds": slowest, "bytes": grown << 10}
+    return {"seconds": slowest, "turn": longest, "bytes": grown << 10}
 
 
-def _seconds(decode: Any, data: bytes) -> float:
+def _seconds(decode: Any, data: bytes, turns: Any) -> tuple[float, float]:
+    """Of the whole input, and of its longest turn."""
+    if turns is not None:
+        turns.longest = 0.0
     began = time.thread_time()
     with contextlib.suppress(Exception):
         decode(data)
-    return time.thread_time() - began
+    taken = time.thread_time() - began
+    return taken, taken if turns is None else turns.longest
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2])))
         return
-    print("| target | slowest 64 KiB | memory that it took |\n|---|---|---|")
+    print("| target | longest turn | slowest 64 KiB | memory that it took |\n|---|---|---|---|")
     for name in sys.argv[1:] or targets():
         command = [sys.executable, "-m", "tools.fuzzmeasure", "--one", name]
         told = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True).stdout
         found = json.loads(told)
         print(
-            f"| `{name}` | {found['seconds'] * 1000:.1f} ms | {found['bytes'] / (1 << 20):.1f} MiB |",
+            f"| `{name}` | {found['turn'] * 1000:.1f} ms | {found['seconds'] * 1000:.1f} ms | "
+            f"{found['bytes'] / (1 << 20):.1f} MiB |",
             flush=True,
         )
 

@@ -10,6 +10,8 @@ brokers) under all its parts, and `driver` says what a loop has to give; `calls`
 common, `process` what it takes from its process. `credentials` sign requests, and `credentialfile` finds them;
 `tls` says how connections are encrypted.
 
+`messagejson` is a message as a line of JSON, whoever writes or reads it.
+
 What they use: `options` (what a program may set), `driver`'s and brokers' words (`address`, `command`,
 `answers`, `errors`), `accumulator`, `sendwindow`, `compression` and `transactions` for sending;
 `membership`, `consumefrom`, `offsets`, `queuelocks`, `delivery`, `messagestream` and `sendback` for

@@ -14,7 +14,9 @@ no rule is written twice. `choice` decides, for all parts at once; `appendrun` h
 * `take_signed_sends`: the same where sends are signed, with the bytes that the signatures cover.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
-* `usual_records`: what plain records mean to queues and index; None where the dispatcher does it all by columns.
+* `QueueTail`: the end of a queue, whose newest entries gather in memory.
+* `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
+  the dispatcher does it all by columns.
 * `ItemLinker`: items of the index and their chains; None where `store.index.indexfile` links them by columns.
 """
 
@@ -22,6 +24,7 @@ from hatwisted.kernel.appendrun import UNLIMITED, AppendRun
 from hatwisted.kernel.choice import (
     COMPILED,
     ItemLinker,
+    QueueTail,
     RunEncoder,
     SendAnswers,
     UsualPuts,
@@ -37,6 +40,7 @@ __all__ = [
     "UNLIMITED",
     "AppendRun",
     "ItemLinker",
+    "QueueTail",
     "RunEncoder",
     "SendAnswers",
     "UsualPuts",

@@ -7,11 +7,12 @@ not, ends the run: its neighbours before it are as good without it.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcmp, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
 
-from hatwisted.kernel.limits import INDEX_ITEMS
+from hatwisted.kernel.limits import INDEX_ITEMS, QUEUE_TAIL
 from hatwisted.kernel.pure import QueueRun, UsualRun
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
@@ -24,15 +25,16 @@ cdef extern from "slots.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 5
+INTERFACE = 6
 
 cdef enum:
     ROOM = 2048
     ITEMS = 8192
     SLOTS = 4096
     ENTRY = 20
+    TAIL = 4096
 
-if MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY:
+if MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY or QUEUE_TAIL != TAIL:
     raise ImportError("this was built for other sizes")
 
 cdef uint32_t MAGIC = layout.MAGIC_V1
@@ -253,9 +255,7 @@ cdef bint take(Found *found, const char *at, int64_t room, int64_t physical, bin
     return True
 
 
-cdef bytes entries_of(Found *found, Queue *queue):
-    cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>queue.count * ENTRY)
-    cdef char *place = PyBytes_AS_STRING(out)
+cdef void put_entries(char *place, Found *found, Queue *queue) noexcept nogil:
     cdef int32_t number = queue.first, left = queue.count
     while left:
         put64(place, <uint64_t>found.offsets[number])
@@ -265,10 +265,73 @@ cdef bytes entries_of(Found *found, Queue *queue):
         left -= 1
         if left:
             number = found.following[number]
+
+
+cdef bytes entries_of(Found *found, Queue *queue):
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>queue.count * ENTRY)
+    put_entries(PyBytes_AS_STRING(out), found, queue)
     return out
 
 
-def usual_records(bytes buf not None, int64_t base, bint keys):
+cdef class QueueTail:
+    """See `hatwisted.kernel.pure`."""
+
+    cdef readonly str topic
+    cdef readonly int64_t queue_id
+    cdef public int64_t max_offset, max_physical, _end, _written, _file_end
+    cdef readonly bytearray _tail
+    cdef object _on_tail
+
+    def __cinit__(self, *_, **__):
+        self._tail = bytearray()
+
+    def __init__(self, str topic not None, int64_t queue_id, on_tail):
+        self.topic, self.queue_id, self._on_tail = topic, queue_id, on_tail
+
+    cdef char *_room(self, int64_t first_index, int64_t size, int64_t physical) except? NULL:
+        """Where so many bytes of entries go; NULL if the tail doesn't take them."""
+        cdef Py_ssize_t waiting = PyByteArray_GET_SIZE(self._tail)
+        if (first_index != self.max_offset or physical < self.max_physical or waiting + size > TAIL or not size
+                or self._written + waiting + size > self._file_end):
+            return NULL
+        if not waiting:
+            self._on_tail(self)
+        PyByteArray_Resize(self._tail, waiting + size)
+        self._end = self._written + waiting + size
+        self.max_offset = self._end // ENTRY
+        return PyByteArray_AS_STRING(self._tail) + waiting
+
+    def gather(self, int64_t first_index, bytes entries not None, int64_t physical):
+        """See `hatwisted.kernel.pure`."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(entries)
+        cdef char *place = self._room(first_index, size, physical)
+        if place == NULL:
+            return False
+        memcpy(place, PyBytes_AS_STRING(entries), size)
+        self.max_physical = get64(place + size - ENTRY) + <int32_t>get32(place + size - ENTRY + 8)
+        return True
+
+    def _advance(self, int64_t end, bytes entries not None):
+        """See `hatwisted.kernel.pure`."""
+        cdef const char *last = PyBytes_AS_STRING(entries) + PyBytes_GET_SIZE(entries) - ENTRY
+        if PyBytes_GET_SIZE(entries) < ENTRY:
+            raise ValueError("no entry")
+        self._end = end
+        self.max_offset = end // ENTRY
+        self.max_physical = get64(last) + <int32_t>get32(last + 8)
+
+    cdef bint _take(self, Found *found, Queue *queue) except -1:
+        cdef char *place = self._room(
+            found.queue_offsets[queue.first], <int64_t>queue.count * ENTRY, found.offsets[queue.first]
+        )
+        if place == NULL:
+            return False
+        put_entries(place, found, queue)
+        self.max_physical = found.offsets[queue.last] + found.sizes[queue.last]
+        return True
+
+
+def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not None):
     """See `hatwisted.kernel.pure`."""
     cdef const char *begin = PyBytes_AS_STRING(buf)
     cdef int64_t end = PyBytes_GET_SIZE(buf), at = 0
@@ -290,12 +353,17 @@ def usual_records(bytes buf not None, int64_t base, bint keys):
                 at += found.sizes[found.records - 1]
         if not found.records:
             return None
-        runs = []
+        grown, runs = [], []
         for number in range(found.queues):
             queue = &found.queue[number]
             if queue.count:
+                topic = PyUnicode_FromStringAndSize(queue.topic, queue.topic_size)
+                tail = queues.get((topic, queue.queue_id))
+                if tail is not None and (<QueueTail?>tail)._take(found, queue):
+                    grown.append(tail)
+                    continue
                 runs.append(QueueRun(
-                    PyUnicode_FromStringAndSize(queue.topic, queue.topic_size),
+                    topic,
                     queue.queue_id,
                     found.queue_offsets[queue.first],
                     found.offsets[queue.first],
@@ -304,6 +372,7 @@ def usual_records(bytes buf not None, int64_t base, bint keys):
         return UsualRun(
             found.records,
             at,
+            grown,
             runs,
             PyBytes_FromStringAndSize(<const char *>found.hashes, found.items * sizeof(int32_t)),
             PyBytes_FromStringAndSize(<const char *>found.physical, found.items * sizeof(int64_t)),

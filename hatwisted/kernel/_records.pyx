@@ -28,7 +28,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 5
+INTERFACE = 6
 
 ctypedef uint32_t (*Crc)(uint32_t, const unsigned char *, uint64_t) noexcept nogil
 

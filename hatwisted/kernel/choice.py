@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 5
+INTERFACE: Final = 6
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch", "_index")
@@ -37,6 +37,7 @@ decode_batch = pure.decode_batch
 take_sends: TakeSends | None = pure.take_sends
 take_signed_sends: TakeSends | None = pure.take_signed_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
+QueueTail = pure.QueueTail
 usual_records: pure.UsualRecords | None = pure.usual_records
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 
@@ -47,5 +48,6 @@ if COMPILED and not TYPE_CHECKING:
     take_sends = _parts["_requests"].take_sends
     take_signed_sends = _parts["_signedsends"].take_signed_sends
     UsualPuts = _parts["_admission"].UsualPuts
+    QueueTail = _parts["_dispatch"].QueueTail
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker

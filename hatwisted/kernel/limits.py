@@ -9,3 +9,6 @@ ANSWER_BYTES: Final = 4 << 20
 
 INDEX_ITEMS: Final = 8192
 """Index items of one piece of log. A record with more keys is left to the columns."""
+
+QUEUE_TAIL: Final = 4096
+"""Most bytes of queue entries that wait in memory. If they can't be written then, nothing more is taken."""

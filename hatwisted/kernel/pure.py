@@ -6,11 +6,13 @@ The work itself is done by the codecs of `logcodec` and `wire`; here they have t
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
+from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.encoder import RecordEncoder
+from hatwisted.logcodec.queueentry import PLACE
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import encode_send_response
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ItemLinker",
+    "QueueTail",
     "RunEncoder",
     "SendAnswers",
     "UsualPuts",
@@ -64,6 +67,59 @@ UsualPuts = None
 """In Python, that is Admission's work alone."""
 
 
+class QueueTail:
+    """Where a queue ends, and the newest of its entries, which gather in memory.
+
+    `max_offset` is the index of the next entry, `max_physical` the end (log offset) of the newest record named
+    here, 0 if there is none. To a subclass that keeps files, `_end`, `_written` and `_file_end` are bytes of the
+    queue's stream: all of it, what is in files, and what their last one has room for. What is between the first
+    two is `_tail`.
+
+    - topic, queue_id: of the queue
+    - on_tail: called with it when entries begin to wait in memory
+    """
+
+    def __init__(self, topic: str, queue_id: int, on_tail: Callable[[Any], None]) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self._on_tail = on_tail
+        self._tail = bytearray()
+        self.max_offset = self.max_physical = 0
+        self._end = self._written = self._file_end = 0
+
+    def gather(self, first_index: int, entries: bytes, physical: int) -> bool:
+        """Take entries into the tail if they follow the queue's last one and the tail has room for them;
+        otherwise do nothing.
+
+        - first_index: queue offset of the first entry
+        - entries: their bytes
+        - physical: log offset of the record that the first one names
+        """
+        tail = self._tail
+        waiting = len(tail) + len(entries)
+        end = self._written + waiting
+        if (
+            first_index != self.max_offset
+            or physical < self.max_physical
+            or waiting > QUEUE_TAIL
+            or end > self._file_end
+            or not entries
+        ):
+            return False
+        if not tail:
+            self._on_tail(self)
+        tail += entries
+        self._advance(end, entries)
+        return True
+
+    def _advance(self, end: int, entries: bytes) -> None:
+        """The stream now ends there, with these as the last."""
+        self._end = end
+        self.max_offset = end // layout.QUEUE_ENTRY_SIZE
+        physical, size = PLACE.unpack_from(entries, len(entries) - layout.QUEUE_ENTRY_SIZE)
+        self.max_physical = physical + size
+
+
 class QueueRun(NamedTuple):
     """Records of a piece of log that follow one another in a queue.
 
@@ -80,12 +136,14 @@ class QueueRun(NamedTuple):
 class UsualRun(NamedTuple):
     """The usual records at the beginning of a piece of log.
 
-    records: their number; size: bytes. hashes (int32), physical, timestamps (int64, all in the machine's order):
-    of their index items. stored, queued: store timestamp (ms) of the last, and of the last one in a queue.
+    records: their number; size: bytes. grown: the queues that have taken their entries; runs: those of the others.
+    hashes (int32), physical, timestamps (int64, all in the machine's order): of their index items. stored, queued:
+    store timestamp (ms) of the last, and of the last one in a queue.
     """
 
     records: int
     size: int
+    grown: list[QueueTail]
     runs: list[QueueRun]
     hashes: bytes
     physical: bytes
@@ -94,8 +152,9 @@ class UsualRun(NamedTuple):
     queued: int
 
 
-UsualRecords = Callable[[bytes, int, bool], UsualRun | None]
-"""(piece, physical offset of its first byte, are messages indexed) -> None if the first record isn't usual."""
+UsualRecords = Callable[[bytes, int, bool, Mapping[tuple[str, int], QueueTail]], UsualRun | None]
+"""(piece, physical offset of its first byte, are messages indexed, queues by topic and id) -> None if the first
+record isn't usual. Queues gather what they can."""
 
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from struct import Struct
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,18 @@ LocalTime = Callable[[float], datetime]
 """Seconds since the epoch as a host's wall clock shows them."""
 
 AppendListener = Callable[[int, bytes], None]
+
+
+class GrownQueue(Protocol):
+    """A consume queue that has new entries."""
+
+    topic: str
+    queue_id: int
+    max_offset: int
+
+
+ArrivalListener = Callable[[Sequence[GrownQueue]], None]
+"""Told of queues that have grown, each once."""
 
 
 class IPages(Interface):

@@ -21,7 +21,7 @@ from hatwisted.store.dispatch.recordproof import RecordProof
 from hatwisted.store.dispatch.reput import Dispatcher, ReputService
 from hatwisted.store.errors import OtherFileSize, WrongEntry
 from hatwisted.store.index.indexservice import IndexOptions, IndexService
-from hatwisted.store.interfaces import IFileSystem, IFlushPolicy, IWorker
+from hatwisted.store.interfaces import ArrivalListener, GrownQueue, IFileSystem, IFlushPolicy, IWorker
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
 from hatwisted.store.lifecycle.diskwatermark import DiskWatermark, WatermarkLimits
 from hatwisted.store.lifecycle.dispatchedsync import DispatchedSync
@@ -60,9 +60,6 @@ GROUP_COMMIT_IDLE = 0.01
 HOT_DISTANCE = 0.40
 """Share of the memory that recent records are taken to occupy in the page cache (RocketMQ's
 accessMessageInMemoryMaxRatio)."""
-
-ArrivalListener = Callable[[str, int, int], None]
-"""(topic, queue id, max queue offset): a queue has grown."""
 
 
 class MessageStore:
@@ -369,19 +366,19 @@ class MessageStore:
     # -- arrivals --------------------------------------------------------------------------------------------
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """Call `listener` for every queue that has grown."""
+        """Call `listener` whenever queues have grown."""
         self._listeners.append(listener)
 
     def remove_arrival_listener(self, listener: ArrivalListener) -> None:
         """Undo `add_arrival_listener`."""
         self._listeners.remove(listener)
 
-    def _arrived(self, topic: str, queue_id: int, max_offset: int) -> None:
+    def _arrived(self, grown: Sequence[GrownQueue]) -> None:
         for listener in self._listeners:
             try:
-                listener(topic, queue_id, max_offset)
+                listener(grown)
             except Exception:
-                # The entry is in its queue: what a listener makes of that mustn't hold up dispatch.
+                # The entries are in their queues: what a listener makes of that mustn't hold up dispatch.
                 self._deaf.note(Failure())
 
 

@@ -28,6 +28,7 @@ from hatwisted.tls.contexts import server_context
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT
 from hatwisted.tls.tlsport import TlsServerFactory
 from tests.fuzz.target import Target
+from tests.fuzz.turns import TURNS, TurnClock
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 HELLO = bytes.fromhex(
@@ -78,7 +79,7 @@ class Port:
     """Of pages, which serves plain clients and TLS."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = TurnClock()
         self.clock.advance(NOW)
         root = Folder()
         root.putChild(b"healthz", Words(lambda: (True, "ok\n")))
@@ -117,7 +118,7 @@ def _feed(port: Port, data: bytes) -> None:
     size = data[0] or len(data) if data else 1
     for at in range(1, len(data), size):
         if wire.open and not wire.disconnecting:
-            wire.protocol.dataReceived(data[at : at + size])
+            TURNS.take(wire.protocol.dataReceived, data[at : at + size])
             port.turn()
     honest = port.connect()
     honest.protocol.dataReceived(GET)
@@ -181,4 +182,4 @@ def _seeds() -> Iterable[bytes]:
 
 
 RUN: Callable[[bytes], object] = run
-PAGES = {"pages": Target(RUN, (), _seeds, tries=300)}
+PAGES = {"pages": Target(RUN, (), _seeds, tries=300, turns=TURNS)}

@@ -19,7 +19,6 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionDone
-from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
@@ -35,6 +34,7 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 from tests.fuzz.target import Target
+from tests.fuzz.turns import TURNS, TurnClock
 from tests.fuzz.wiretargets import EXTS, KEY, ROUTE, heartbeat, registrations
 
 CODES = tuple(RequestCode)
@@ -96,6 +96,8 @@ WORLD_INPUTS = 1000
 LONGEST_PROGRAM = 64
 """Requests of one input."""
 HONEST = b"what an honest client has sent"
+PIPELINED = (RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.GET_NAMESRV_CONFIG)
+"""Requests that are quickly asked, and not so quickly answered."""
 CHANGES_SETTINGS = (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG)
 
 
@@ -157,7 +159,7 @@ class World:
     """A server and its clients. make: builds it of parts, and gives its factory."""
 
     def __init__(self, make: Callable[[Parts], tuple[Any, Any]]) -> None:
-        self.clock = Clock()
+        self.clock = TurnClock()
         self.clock.advance(1_795_221_957)
         disk = SimDisk(self.clock.seconds, Trace(self.clock.seconds))
         disk.makedirs("/home")
@@ -224,13 +226,13 @@ class World:
             number = (choice >> 4) % CLIENTS
             match choice & 15:
                 case 14:
-                    self.client(number).dataReceived(program.bytes())
+                    TURNS.take(self.client(number).dataReceived, program.bytes())
                 case 15:
                     self.close(number) if program.byte() & 1 else self.turn(program.byte() / 10)
                 case _:
                     request = program.request()
                     self.changed |= request.code in CHANGES_SETTINGS
-                    self.client(number).dataReceived(encode_command(request))
+                    TURNS.take(self.client(number).dataReceived, encode_command(request))
             if choice & 1:
                 self.turn()
         for number in range(CLIENTS):
@@ -319,14 +321,18 @@ def check_name_server(world: World) -> None:
 
 
 def programs() -> Iterable[bytes]:
-    """Each code once, and bytes as they are."""
+    """Each code once, bytes as they are, and reads full of requests."""
     for number in range(len(CODES)):
         for body in (0, 1, 2, 6):
             yield bytes([1, number, 0, body, 0])
     yield bytes([14, 0, 4]) + bytes(4)
+    for code in PIPELINED:
+        frame = encode_command(RemotingCommand(code, ext={"topic": "T", "key": "k", "namespace": "N"}))
+        read = frame * (0xFFFF // len(frame))
+        yield bytes([14]) + len(read).to_bytes(2, "big") + read + bytes([1, 0, 0, 0, 0])
 
 
 SERVERS = {
-    "broker": Target(Server(make_broker, check_broker), (), programs, tries=400),
-    "name-server": Target(Server(make_name_server, check_name_server), (), programs, tries=600),
+    "broker": Target(Server(make_broker, check_broker), (), programs, tries=400, turns=TURNS),
+    "name-server": Target(Server(make_name_server, check_name_server), (), programs, tries=600, turns=TURNS),
 }

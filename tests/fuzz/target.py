@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.fuzz.turns import Turns
+
 CORPUS = Path(__file__).parent / "corpus"
 
 
@@ -18,7 +20,8 @@ class Target(NamedTuple):
     - errors: what it may raise
     - seeds: gives good inputs to begin with
     - once: where `run` decodes several times over, each of these alone, for measuring
-    - tries: inputs that the unit layer makes of these and the corpus, in a fraction of a second
+    - tries: how many others are made of these, in a fraction of a second (tests/unit/fuzz/replayed.py: a share)
+    - turns: of a server, where its turns are measured
     """
 
     run: Callable[[bytes], object]
@@ -26,6 +29,7 @@ class Target(NamedTuple):
     seeds: Callable[[], Iterable[bytes]]
     tries: int = 1000
     once: tuple[Callable[[bytes], object], ...] = ()
+    turns: Turns | None = None
 
     def feed(self, data: bytes) -> None:
         """Raises what the target has no right to raise."""

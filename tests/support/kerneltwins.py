@@ -35,6 +35,7 @@ def compiled() -> SimpleNamespace:
         take_signed_sends=signed.take_signed_sends,
         UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
+        QueueTail=dispatch.QueueTail,
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
     )

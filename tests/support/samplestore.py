@@ -94,7 +94,9 @@ class SampleStore:
         self.arrivals: list[tuple[str, int, int]] = []
         self.dispatcher = Dispatcher(
             *(self.log, self.queues, self.index, LEVELS, self.clock),
-            lambda topic, queue_id, max_offset: self.arrivals.append((topic, queue_id, max_offset)),
+            lambda grown: self.arrivals.extend(
+                (queue.topic, queue.queue_id, queue.max_offset) for queue in grown
+            ),
         )
 
     def recover(

@@ -39,6 +39,7 @@ from twisted.python.failure import Failure
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.put.innerput import InnerMessage, InnerPuts
 from hatwisted.store.errors import StoreError
+from hatwisted.store.interfaces import GrownQueue
 from hatwisted.store.log.put import HOPELESS, STORED, Put
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.timer import GuardedTimer
@@ -124,9 +125,10 @@ class ScheduleService:
             )
         return level
 
-    def _arrived(self, topic: str, queue_id: int, _max_offset: int) -> None:
-        if topic == SCHEDULE_TOPIC:
-            self._level(queue_id + 1).wake()
+    def _arrived(self, grown: Sequence[GrownQueue]) -> None:
+        for queue in grown:
+            if queue.topic == SCHEDULE_TOPIC:
+                self._level(queue.queue_id + 1).wake()
 
 
 class LevelDelivery:

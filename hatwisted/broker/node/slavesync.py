@@ -15,7 +15,7 @@ topics or groups have changed, see `tablewatch`, and of RocketMQ's a name server
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ from hatwisted.broker.node.topicversions import AskVersion, TopicVersions, no_na
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.store.interfaces import GrownQueue
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.hostport import host_and_port
@@ -170,11 +171,12 @@ class SlaveSynchronizer:
         else:
             self._pause = 0.0
 
-    def arrived(self, topic: str, _queue_id: int, _max_offset: int) -> None:
-        """A message of `topic` is in its queue."""
-        if self._topics.get(topic) is None and topic not in self._asked_for:
-            self._asked_for.add(topic)
-            self._round_soon()
+    def arrived(self, grown: Sequence[GrownQueue]) -> None:
+        """Messages are in these queues."""
+        for queue in grown:
+            if self._topics.get(queue.topic) is None and queue.topic not in self._asked_for:
+                self._asked_for.add(queue.topic)
+                self._round_soon()
 
     def _round_soon(self) -> None:
         due = self._timer.due

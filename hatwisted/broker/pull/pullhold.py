@@ -18,13 +18,14 @@ never announced: a RocketMQ slave has nothing but this (4.9.7's PullRequestHoldS
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.server import RemotingConnection
+from hatwisted.store.interfaces import GrownQueue
 from hatwisted.store.queue.reading import Wanted
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
@@ -131,15 +132,13 @@ class PullHold:
         self.count += pull.weight
         return True
 
-    def arrived(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """A queue has grown.
-
-        - topic, queue_id: of the queue
-        - next_offset: its max offset now
-        """
-        queue = (topic, queue_id)
-        if queue in self._queues:
-            self._mark(queue)
+    def arrived(self, grown: Sequence[GrownQueue]) -> None:
+        """These queues have grown."""
+        if self._queues:
+            for each in grown:
+                queue = (each.topic, each.queue_id)
+                if queue in self._queues:
+                    self._mark(queue)
 
     def _recheck(self) -> None:
         """Mark every queue that has grown unnoticed."""

@@ -26,13 +26,13 @@ from hatwisted.cli.cluster.readingrange import (
     range_of,
 )
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
-from hatwisted.cli.messagejson import MessageFields, body_fields, message_line
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import milliseconds
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.consumer import Consumer
 from hatwisted.client.driver import NAMESPACE
 from hatwisted.clientcore.message import ReceivedMessage
+from hatwisted.clientcore.messagejson import MessageFields, body_fields, compression_name, message_line
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.subscription import Sql
 from hatwisted.timing.periodic import PeriodicCall
@@ -328,7 +328,7 @@ def shown_body(body: bytes) -> bytes:
 def as_json(message: ReceivedMessage) -> bytes:
     """One message as NDJSON, as `hatwisted produce --ndjson` takes it."""
     fields: MessageFields = {
-        "topic": message.topic,
+        "topic": message.queue.topic,
         "queueId": message.queue.queue_id,
         "queueOffset": message.queue_offset,
         "messageId": message.message_id,
@@ -340,4 +340,7 @@ def as_json(message: ReceivedMessage) -> bytes:
         "bornTimestamp": message.born_timestamp,
         "storeTimestamp": message.store_timestamp,
     }
-    return message_line(fields, body_fields(message.body), broker=message.queue.broker_name)
+    more: dict[str, Any] = {"broker": message.queue.broker_name}
+    if message.unreadable is not None:
+        more |= {"sysFlag": message.sys_flag, "compression": compression_name(message.sys_flag)}
+    return message_line(fields, body_fields(message.body), **more)

@@ -86,7 +86,7 @@ def _is_a_place(message_id: str) -> bool:
 
 def _described(message: ReceivedMessage) -> bytes:
     rows = [
-        ("topic", f"{message.topic}, queue {message.queue.queue_id} of {message.queue.broker_name}"),
+        ("topic", f"{message.queue.topic}, queue {message.queue.queue_id} of {message.queue.broker_name}"),
         (
             "offset",
             f"{message.queue_offset}, at {message.commit_log_offset} of the log, {message.size} bytes",

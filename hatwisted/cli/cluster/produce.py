@@ -22,15 +22,16 @@ from hatwisted.cli.cluster.clusterrun import (
 )
 from hatwisted.cli.cluster.messageformat import unescaped
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
-from hatwisted.cli.messagejson import ORIGIN
 from hatwisted.cli.optiongroup import Command
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
-from hatwisted.clientcore.compression import decompress
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.message import DELIVERY_PROPERTIES, Message, checked_topic
+from hatwisted.clientcore.messagejson import ORIGIN, body_of
 from hatwisted.clientcore.sending import SendResult, SendStatus
+from hatwisted.wire.layout import PROPERTY_RETRY_TOPIC
 from hatwisted.wire.printable import printable
+from hatwisted.wire.topics import DLQ_PREFIX, RETRY_PREFIX
 
 SHOWN_ERRORS: Final = 5
 """Failures shown one by one; any more are only counted."""
@@ -51,12 +52,22 @@ class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     wait: bool = True
     properties: dict[str, str] = {}
 
+    @property
+    def sent_to(self) -> str:
+        """The topic that its producer sent it to: a group's failures are in topics of the group's own."""
+        topic = self.topic or ""
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return self.properties.get(PROPERTY_RETRY_TOPIC, topic)
+        return topic
+
 
 class _Stored(msgspec.Struct):
-    """Of a line: a body as it is stored."""
+    """Of a line: what its body was."""
 
-    body64: str
+    body64: str | None = None
+    compression: str | None = None
     sysFlag: int = 0
+    bodySize: int = 0
 
 
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -71,11 +82,12 @@ def parse_line(line: bytes) -> Line:
         raise ValueError("it is nested too deeply") from None
     if "bodyBase64" in given:
         given["body64"] = given.pop("bodyBase64")
-    if given.get("body64") and given.get("compression"):
-        # `log dump` shows such a body as it is stored.
-        stored = msgspec.convert(given, _Stored)
-        packed = base64.b64decode(stored.body64, validate=True)
-        given["body64"] = base64.b64encode(decompress(packed, stored.sysFlag)).decode()
+    stored = msgspec.convert(given, _Stored)
+    if stored.body64 and stored.compression:
+        plain = body_of(stored.body64, stored.compression, stored.sysFlag)
+        given["body64"] = base64.b64encode(plain).decode()
+    elif stored.bodySize and given.get("body") is None and stored.body64 is None:
+        raise ValueError(f"its body of {stored.bodySize} bytes was left out")
     for name in given.keys() & ORIGIN:
         del given[name]
     if given.get("body64") is not None:
@@ -207,7 +219,7 @@ class _Sending:
             )
         keys = options["keys"] if given.keys is None else given.keys
         return Message(
-            topic=(given.topic or "") if options["topic"] == OWN_TOPIC else options["topic"],
+            topic=given.sent_to if options["topic"] == OWN_TOPIC else options["topic"],
             body=body,
             tags=options["tags"] if given.tags is None else given.tags,
             keys=keys.split() if isinstance(keys, str) else keys,

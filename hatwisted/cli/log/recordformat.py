@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Final, Literal
 
-from hatwisted.cli.messagejson import MessageFields, message_line
 from hatwisted.cli.optionvalues import iso_time
+from hatwisted.clientcore.messagejson import MessageFields, compression_name, message_line
 from hatwisted.wire import layout
 from hatwisted.wire.inflate import NotInflated, inflate
 from hatwisted.wire.messageid import encode_message_id
@@ -24,24 +24,16 @@ INFLATE_LIMIT: Final = 4 << 20
 """Bytes a compressed body may become; a larger one is shown as it is stored."""
 LINE_BODY: Final = 120
 """Characters of a body in a line; `--json` gives all of it."""
-_COMPRESSIONS: Final = {layout.SYS_COMPRESSION_LZ4: "lz4", layout.SYS_COMPRESSION_ZSTD: "zstd"}
 _SHOWN_APART: Final = (layout.PROPERTY_TAGS, layout.PROPERTY_KEYS, layout.PROPERTY_UNIQ_KEY)
-
-
-def compression(record: Record) -> str | None:
-    """What the body is compressed with, as its sysFlag says."""
-    if not record.sys_flag & layout.SYS_COMPRESSED:
-        return None
-    return _COMPRESSIONS.get(record.sys_flag & layout.SYS_COMPRESSION_MASK, "zlib")
 
 
 def body_text(record: Record) -> str | None:
     """The body as text, None if it isn't text."""
-    body = record.body
+    body, packed = record.body, compression_name(record.sys_flag)
     try:
-        if compression(record) == "zlib":
+        if packed == "zlib":
             body = inflate(body, INFLATE_LIMIT)
-        return body.decode() if compression(record) in (None, "zlib") else None
+        return body.decode() if packed in (None, "zlib") else None
     except (NotInflated, UnicodeDecodeError):
         return None
 
@@ -100,7 +92,7 @@ def as_json(record: Record, form: BodyForm) -> bytes:
         "bodyCRC": record.body_crc,
         "bodySize": len(record.body),
     }
-    if (packed := compression(record)) is not None:
+    if (packed := compression_name(record.sys_flag)) is not None:
         more["compression"] = packed
     text = body_text(record) if form == "text" else None
     body = {"body": text} if text is not None else {"body64": base64.b64encode(record.body).decode()}

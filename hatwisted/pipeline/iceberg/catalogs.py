@@ -14,7 +14,7 @@ pyiceberg fails. A table that is there keeps its partitioning, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,8 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
-from hatwisted.pipeline.iceberg.columntypes import fitting, plain_schema
+from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
+from hatwisted.pipeline.iceberg.columntypes import fitting
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -94,19 +95,28 @@ class IcebergName:
         with plainly(str(self)):
             return self.open_catalog().load_table(self.table)
 
-    def load_if_there(self) -> Table | None:
-        """The same; None if there's no such table."""
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+    def load_if_any(self) -> Table | None:
+        """The same; None: there's none."""
+        from pyiceberg.exceptions import NoSuchTableError
 
-        catalog = self.open_catalog()
-        try:
-            with plainly(str(self), but=(NoSuchTableError, NoSuchNamespaceError)):
-                return catalog.load_table(self.table)
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
+        with plainly(str(self)):
+            try:
+                return self.open_catalog().load_table(self.table)
+            except NoSuchTableError:
+                return None
 
-    def prepare(self, rows: pa.Schema) -> Table:
-        """Make the table, or widen it so that these rows fit. Raises WrongSchema, WrongTable."""
+    def prepare(
+        self,
+        rows: pa.Schema,
+        partition_by: Sequence[str] = PARTITION_BY,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make the table, or widen it so that these rows fit. Raises WrongSchema, WrongTable.
+
+        - rows: their columns
+        - partition_by: a new table is
+        - properties: that a new table has besides
+        """
         from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 
         catalog = self.open_catalog()
@@ -116,22 +126,24 @@ class IcebergName:
             except NoSuchTableError:
                 catalog.create_namespace_if_not_exists(self.table[:-1])
                 try:
-                    return self._make(catalog, rows)
+                    return self._make(catalog, rows, partition_by, properties or {})
                 except TableAlreadyExistsError:
                     table = catalog.load_table(self.table)  # another run has just made it
             return self._widened(table, rows)
 
-    def _make(self, catalog: Catalog, rows: pa.Schema) -> Table:
-        making = catalog.create_table_transaction(self.table, rows, properties=NEW_TABLE)
+    def _make(
+        self, catalog: Catalog, rows: pa.Schema, partition_by: Sequence[str], properties: Mapping[str, str]
+    ) -> Table:
+        making = catalog.create_table_transaction(self.table, rows, properties={**NEW_TABLE, **properties})
         with making.update_spec() as spec:
-            for column in PARTITION_BY:
+            for column in partition_by:
                 spec.add_identity(column)
         making.commit_transaction()
         return catalog.load_table(self.table)
 
     def _widened(self, table: Table, rows: pa.Schema) -> Table:
         there = table.schema()
-        types = plain_schema(there.as_arrow())
+        types = plain_schema(there)
         wider = []
         for item in rows:
             kind = item.type

@@ -132,7 +132,7 @@ def settle(table: Table, name: IcebergName) -> int | None:
     with plainly(str(name)):
         table.refresh()
     unkept = list(_promises(table))
-    beside = name.beside.load_if_there() if unkept else None
+    beside = name.beside.load_if_any() if unkept else None
     for each in reversed(unkept):
         if beside is not None:
             keep(beside, str(name.beside), each)
@@ -165,7 +165,7 @@ def remove_left_beside(name: IcebergName, ended: Iterable[str]) -> list[str]:
     - name: of the first table
     - ended: names of the runs
     """
-    beside = name.beside.load_if_there() if ended else None
+    beside = name.beside.load_if_any() if ended else None
     return [] if beside is None else remove_left(beside, str(name.beside), ended)
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_schema
 from hatwisted.pipeline.delta.landedfiles import typed_schema
+from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.iceberg.columntypes import plain_schema
 from hatwisted.pipeline.iceberg.deadletters import Promise, keep, promise, remove_unpromised
 from hatwisted.pipeline.iceberg.icebergfiles import FileIds, IcebergFiles
 from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
@@ -73,7 +73,7 @@ class LandedFiles:
         self._finished: list[DataFile] = []
         self._dead: list[DataFile] = []
         if into.beside is not None:
-            self._typed = TypedColumns(into.schemas, plain_schema(into.table.schema().as_arrow()))
+            self._typed = TypedColumns(into.schemas, plain_schema(into.table.schema()))
             self._names = typed_schema(into.columns, into.schemas).names
             self._beside = IcebergFiles(into.beside, str(into.name.beside), ids)
 

@@ -283,17 +283,49 @@ def replace_files(
     - new: finished ones
     - note: what the snapshot says besides
     """
+    return swap_files(table, name, old, new, noted(table) | {f"{NOTE}compacted": str(len(old)), **note})
+
+
+def swap_files(
+    table: Table, name: str, old: Sequence[DataFile], new: Sequence[DataFile], note: Mapping[str, str]
+) -> bool:
+    """Files of other rows for others; False if another commit came between.
+
+    - table: which, as it was when the old files were read
+    - name: of the table, for errors
+    - old: files of its newest snapshot; none
+    - new: finished ones; none
+    - note: what the snapshot says
+    """
     change = _Once(table)
     try:
         with plainly(name), _losing():
-            with change.update_snapshot(
-                noted(table) | {f"{NOTE}compacted": str(len(old)), **note}
-            ).overwrite() as swap:
-                for file in old:
-                    swap.delete_data_file(file)
-                for file in new:
-                    swap.append_data_file(file)
-            change.commit_transaction()
+            if old:
+                with change.update_snapshot(dict(note)).overwrite() as swap:
+                    for file in old:
+                        swap.delete_data_file(file)
+                    for file in new:
+                        swap.append_data_file(file)
+                change.commit_transaction()
+            else:
+                _commit(change, new, note)
+    except _Lost:
+        return False
+    return True
+
+
+def set_properties(table: Table, name: str, properties: Mapping[str, str]) -> bool:
+    """Set properties of a table as it was loaded; False if another commit came between.
+
+    - table: which
+    - name: of the table, for errors
+    - properties: by name
+    """
+    change = _Once(table)
+    change.set_properties(dict(properties))
+    try:
+        with plainly(name):
+            _commit(change, [], noted(table))
     except _Lost:
         return False
     return True

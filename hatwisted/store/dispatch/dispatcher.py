@@ -16,7 +16,7 @@ here the dispatch stops at that offset and says so, since what is after it isn't
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,7 @@ from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather,
 from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService
+from hatwisted.store.interfaces import ArrivalListener, GrownQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.queue.reading import ReadableLog
 from hatwisted.wire import layout
@@ -40,9 +41,6 @@ from hatwisted.wire import layout
 CHUNK: Final = 1 << 20
 """Bytes of log read at once: some 900 records of 1 KiB, where the columns have paid for their set-up, and a
 step of about 1 ms. A longer record is read whole."""
-
-ArrivalListener = Callable[[str, int, int], None]
-"""(topic, queue id, queue's new max offset): called once per queue and step."""
 
 
 class Dispatcher:
@@ -53,7 +51,7 @@ class Dispatcher:
     - index: None if messages aren't indexed
     - delay_levels: ms by level, from level 1 on
     - clock: bounds the time of `dispatch_some`
-    - arrival: called with (topic, queue id, the queue's end) for every queue that grew
+    - arrival: called once per step with the queues that grew
     """
 
     _log = Logger()
@@ -65,7 +63,7 @@ class Dispatcher:
         index: IndexService | None,
         delay_levels: Sequence[int],
         clock: IReactorTime,
-        arrival: ArrivalListener = lambda topic, queue_id, max_offset: None,
+        arrival: ArrivalListener = lambda grown: None,
     ) -> None:
         self._source = log
         self._queues = queues
@@ -73,6 +71,7 @@ class Dispatcher:
         self._delay_levels = delay_levels
         self._clock = clock
         self._arrival = arrival
+        self._grown: list[GrownQueue] = []
         self._next_offset = 0
         self._incomplete_until = 0
         self._known_below = 0
@@ -120,12 +119,21 @@ class Dispatcher:
         start = self.reput_offset
         while self.reput_offset - start < max_bytes:
             before = self.reput_offset
-            self._step()
+            try:
+                self._step()
+            finally:
+                self._tell()
             if self.reput_offset == before or self.reput_offset >= self._source.max_offset:
                 break
             if self._clock.seconds() >= deadline:
                 break
         return self.reput_offset - start
+
+    def _tell(self) -> None:
+        """Of the queues that have grown, also of those that did before something failed."""
+        if self._grown:
+            grown, self._grown = self._grown, []
+            self._arrival(grown)
 
     # -- one step --------------------------------------------------------------------------------------------
 
@@ -221,18 +229,15 @@ class Dispatcher:
         base, index = self.reput_offset, self._index
         if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
             return False
-        found = usual_records(chunk, base, index is not None)
+        found = usual_records(chunk, base, index is not None, self._queues.by_name)
         if found is None:
             return False
         self._next_offset = base + found.size
         self.records_total += found.records
         self.dispatched_timestamp = found.stored
+        self._grown += found.grown
         for topic, queue_id, first, physical, run in found.runs:
-            queue = self._queues.find(topic, queue_id)
-            if queue is not None and queue.gather(first, run, physical):
-                self._arrival(topic, queue_id, queue.max_offset)
-            else:
-                self._append(topic, queue_id, first, run, physical)
+            self._append(topic, queue_id, first, run, physical)
         self.logics_timestamp = max(self.logics_timestamp, found.queued)
         columns = (
             np.frombuffer(found.hashes, np.int32),
@@ -344,7 +349,7 @@ class Dispatcher:
             *(scan.queue_offsets[heads].tolist(), scan.physical_offsets[heads].tolist()),
             strict=True,
         )
-        find, arrival, topics = self._queues.find, self._arrival, scan.topics
+        find, grown, topics = self._queues.find, self._grown, scan.topics
         fresh = scan.base >= self._known_below
         for first, last, topic_row, queue_id, index, offset in runs:
             run = blob[first * layout.QUEUE_ENTRY_SIZE : last * layout.QUEUE_ENTRY_SIZE]
@@ -352,7 +357,7 @@ class Dispatcher:
             queue = find(topic, queue_id)
             # Many queues: runs of one entry, whose cost is that of the calls they make.
             if fresh and queue is not None and queue.gather(index, run, offset):
-                arrival(topic, queue_id, queue.max_offset)
+                grown.append(queue)
             else:
                 self._append(topic, queue_id, index, run, offset)
         self.logics_timestamp = max(self.logics_timestamp, int(scan.store_timestamps[rows.max()]))
@@ -379,5 +384,5 @@ class Dispatcher:
                 error=error,
             )
             return False
-        self._arrival(topic, queue_id, queue.max_offset)
+        self._grown.append(queue)
         return True

@@ -24,14 +24,20 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from hatwisted.logcodec.queueentry import ENTRY_SIZE, GAP_LIMIT, PLACE, blank_entry, first_reaching, place
+from hatwisted.kernel import QueueTail
+from hatwisted.logcodec.queueentry import (
+    ENTRY_SIZE,
+    GAP_LIMIT,
+    PHYSICAL_LIMIT,
+    PLACE,
+    blank_entry,
+    first_reaching,
+    place,
+)
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import StoreError
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuescan import entries_end, scan_begin, zero_entries
-
-TAIL_LIMIT = 4096
-"""Most bytes of entries that wait in memory. If they can't be written then, nothing more is taken."""
 
 READ_AT_ONCE = 200
 """Entries (4 KB) that a search reads at once: one by one, a read each would cost more."""
@@ -46,7 +52,7 @@ class SyncMark(NamedTuple):
     cuts: int
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueTail):
     """One queue. Belongs to the reactor thread, except for `datasync`.
 
     - files: its entries
@@ -55,8 +61,8 @@ class ConsumeQueue:
     - read_only: for inspecting a store in use
     - on_tail: called with the queue when entries begin to wait in memory
 
-    `min_offset` and `max_offset` are the index of the first entry whose record the log still has, and of the
-    next entry; `max_physical` is the end (log offset) of the newest record named here, 0 if there is none.
+    `min_offset` is the index of the first entry whose record the log still has; where it ends, and what waits in
+    memory, QueueTail says.
     """
 
     _log = Logger()
@@ -72,24 +78,17 @@ class ConsumeQueue:
     ) -> None:
         if files.file_size % ENTRY_SIZE:
             raise ValueError(f"a queue file of {files.file_size} bytes doesn't hold whole entries")
+        super().__init__(topic, queue_id, on_tail)
         self._files = files
         self._read_only = read_only
-        self._on_tail = on_tail
-        self._end = 0
-        self._written = 0
-        """Bytes of the stream that are in files; what is between here and the end is the tail."""
-        self._tail = bytearray()
-        self._file_end = 0
         self._flushed = 0
         self._cuts = self._cuts_synced = 0
         """How often bytes were zeroed or files removed, and how many of these times are on the disk."""
         self._life = 0
         """Counts how often the queue began again: a sync under way then says nothing of the new files."""
-        self.topic = topic
-        self.queue_id = queue_id
         self.records = QueueRecords(topic, queue_id)
         """Tells whether a record is this queue's."""
-        self.min_offset = self.max_offset = self.max_physical = 0
+        self.min_offset = 0
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} [{self.min_offset}, {self.max_offset})>"
@@ -144,43 +143,12 @@ class ConsumeQueue:
             entries = self._fit(first_index, entries)
         self._append_to_files(entries)
 
-    def gather(self, first_index: int, entries: bytes, physical: int) -> bool:
-        """Take entries into the tail if they follow the queue's last one and the tail has room for them;
-        otherwise do nothing.
-
-        - first_index: queue offset of the first entry
-        - entries: their bytes
-        - physical: log offset of the record that the first one names
-        """
-        tail = self._tail
-        waiting = len(tail) + len(entries)
-        end = self._written + waiting
-        if (
-            first_index != self.max_offset
-            or physical < self.max_physical
-            or waiting > TAIL_LIMIT
-            or end > self._file_end
-            or not entries
-        ):
-            return False
-        if not tail:
-            self._on_tail(self)
-        tail += entries
-        self._advance(end, entries)
-        return True
-
     def write_out(self) -> None:
         """Write what waits in memory. Raises StoreFull or another OSError; it goes on waiting then."""
         if self._tail:
             self._files.write(self._written, (self._tail,))
             self._written = self._end
             self._tail.clear()
-
-    def _advance(self, end: int, entries: bytes) -> None:
-        self._end = end
-        self.max_offset = end // ENTRY_SIZE
-        physical, size = PLACE.unpack_from(entries, len(entries) - ENTRY_SIZE)
-        self.max_physical = physical + size
 
     def _append_to_files(self, entries: bytes) -> None:
         """As `append`, past the tail, and over the end of the last file if need be."""
@@ -227,6 +195,8 @@ class ConsumeQueue:
     def _begin_at(self, index: int) -> None:
         """There's no entry that matters: let the queue begin in mid-stream."""
         at = index * ENTRY_SIZE
+        if at >= PHYSICAL_LIMIT:
+            raise StoreError(f"{self.topic}/{self.queue_id}: no queue has an index as high as {index}")
         start = at - at % self._files.file_size
         if self.max_physical or not self._files.has(start):
             self.destroy()

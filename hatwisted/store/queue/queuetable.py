@@ -8,7 +8,7 @@ which they began to, and has them written a few at a time; see `queuewriter`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from os.path import join
 
@@ -62,6 +62,11 @@ class ConsumeQueueTable:
         self._tails: dict[ConsumeQueue, None] = {}
         self._tails_watcher: Callable[[], None] = lambda: None
         self.deleted = DeletedQueues(fs, root + DELETED_SUFFIX, self._over)
+
+    @property
+    def by_name(self) -> Mapping[tuple[str, int], ConsumeQueue]:
+        """All queues in service, by topic and queue id."""
+        return self._queues
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))

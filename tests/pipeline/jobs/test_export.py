@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 
+from hatwisted.cli.cluster.produce import parse_line
+from hatwisted.cli.log.recordformat import as_json
+from hatwisted.clientcore.messagejson import NAMES, MessageFields
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.messages.export import (
@@ -34,6 +37,7 @@ from hatwisted.wire.properties import decode_properties
 from tests.support.golden import records
 from tests.support.goldenlog import MASTER, instant
 from tests.support.logbuilder import LogBuilder
+from tests.support.oddmessages import odd_log, sent_body
 
 HOUR = 3_600_000  # ms
 NASTY_BODIES = (
@@ -110,6 +114,32 @@ def test_the_golden_store_comes_back_in_order(spark, name, tmp_path):
     assert told[-1] == (told[-1][1], told[-1][1])
 
 
+def test_a_line_says_what_log_dump_says(spark, tmp_path):
+    """The same names and values, of RocketMQ's records and of odd ones; what a table doesn't have is missing."""
+    odd = odd_log()
+    odd.save(tmp_path / "broker-a")
+    for store, log in ((MASTER, records()), (str(tmp_path / "broker-a"), odd.records)):
+        wanted = [each for each in log if each.topic not in BROKERS_OWN_TOPICS]
+        out = tmp_path / "m.ndjson"
+        export([store], str(out), ExportOptions(overwrite=True), spark=spark)
+        lines = out.read_bytes().splitlines()
+        assert len(lines) == len(wanted)
+        for line, record in zip(lines, wanted, strict=True):
+            said, dumped = json.loads(line), json.loads(as_json(record, "text"))
+            assert said.keys() - dumped.keys() <= {"broker", "transaction", "body", "body64"}
+            assert MessageFields.__annotations__.keys() <= said.keys()
+            for name in said.keys() & dumped.keys() - {"body", "body64"}:
+                assert said[name] == dumped[name], name
+            given = parse_line(line)
+            assert (given.topic, given.properties) == (record.topic, record.properties)
+            assert list(said) == [name for name in NAMES if name in said]
+    found = [(row.topic, row.queue_id, row.born, row.content) for row in rows_of(out)]
+    assert found == [
+        (each.topic, each.queue_id, each.born_timestamp, sent_body(each)) for each in odd.records
+    ]
+    assert [row.all_properties for row in rows_of(out)] == [each.properties for each in odd.records]
+
+
 @pytest.mark.parametrize("name", ["m.ndjson", "m.csv", "m.parquet"])
 def test_times_are_the_same_in_a_session_of_any_zone(spark, name, tmp_path):
     """Around the hour that New York's clocks have twice."""
@@ -138,7 +168,7 @@ def test_columns_and_topics(spark, tmp_path):
     )
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert result.messages == len(lines) == sum(each.topic == "SCHEDULE_TOPIC_XXXX" for each in records())
-    assert {name for line in lines for name in line} <= {"queue_id", "body", "body64"}
+    assert {name for line in lines for name in line} <= {"queueId", "body", "body64"}
     assert [path.name for path in tmp_path.iterdir()] == ["m.ndjson"]
     with pytest.raises(WrongSchema, match="did you mean topic"):
         export([MASTER], str(tmp_path / "n.csv"), ExportOptions(columns=["topik"]), spark=spark)

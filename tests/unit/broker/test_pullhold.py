@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.broker.pull import pullhold as longpolling
 from hatwisted.broker.pull.pullhold import MAX_HOLD, RECHECK_INTERVAL, TAGS_PER_PULL, HeldPull, PullHold
 from hatwisted.wire.remoting import RemotingCommand
+from tests.support.grownqueue import grown
 
 
 class Connection:
@@ -63,9 +64,9 @@ class TestHold(SynchronousTestCase):
     def test_arrival_wakes_the_pulls_of_its_queue_in_the_next_turn(self):
         self.pull(offset=7)
         self.pull(offset=3, queue=("T", 1))
-        self.hold.arrived("U", 0, 9)
-        self.hold.arrived("T", 0, 8)
-        self.hold.arrived("T", 0, 9)
+        self.hold.arrived(grown("U", 0, 9))
+        self.hold.arrived(grown("T", 0, 8))
+        self.hold.arrived(grown("T", 0, 9))
         self.assertEqual(self.looks, [])
         self.clock.advance(0)
         self.assertEqual(self.looks, [(7, False)])
@@ -75,11 +76,11 @@ class TestHold(SynchronousTestCase):
         self.found = False
         self.pull()
         for _ in range(3):
-            self.hold.arrived("T", 0, 1)
+            self.hold.arrived(grown("T", 0, 1))
             self.clock.advance(0)
         self.assertEqual((len(self.looks), self.hold.count), (3, 1))
         self.found = True
-        self.hold.arrived("T", 0, 2)
+        self.hold.arrived(grown("T", 0, 2))
         self.clock.advance(0)
         self.assertEqual(self.hold.count, 0)
 
@@ -113,8 +114,8 @@ class TestHold(SynchronousTestCase):
         self.pull(connection=other)
         self.connection.close()
         self.assertEqual(self.hold.count, 1)
-        self.hold.arrived("T", 0, 1)
-        self.hold.arrived("T", 1, 1)
+        self.hold.arrived(grown("T", 0, 1))
+        self.hold.arrived(grown("T", 1, 1))
         self.clock.advance(0)
         self.tick(20)
         self.assertEqual(len(self.looks), 1)
@@ -126,11 +127,11 @@ class TestHold(SynchronousTestCase):
         self.pull(offset=7)
         self.pull(offset=8)
         self.pull(offset=9, connection=reading)
-        self.hold.arrived("T", 0, 10)
+        self.hold.arrived(grown("T", 0, 10))
         self.clock.advance(0)
         self.assertEqual(self.looks, [(9, False)])
         self.tick(60)
-        self.hold.arrived("T", 0, 10)
+        self.hold.arrived(grown("T", 0, 10))
         self.clock.advance(0)
         self.assertEqual((self.looks, self.hold.count), ([(9, False)], 2))
         self.assertEqual(len(self.connection.readers), 1)
@@ -149,7 +150,7 @@ class TestHold(SynchronousTestCase):
     def test_a_client_that_never_reads_leaves_nothing_behind(self):
         self.connection.paused = True
         self.pull()
-        self.hold.arrived("T", 0, 10)
+        self.hold.arrived(grown("T", 0, 10))
         self.clock.advance(0)
         self.connection.close()
         self.connection.resume()
@@ -176,7 +177,7 @@ class TestHold(SynchronousTestCase):
         self.assertTrue(held(2 * TAGS_PER_PULL))
         self.assertFalse(held(2 * TAGS_PER_PULL))
         self.assertTrue(held(2 * TAGS_PER_PULL - 1))
-        self.hold.arrived("T", 0, 5)
+        self.hold.arrived(grown("T", 0, 5))
         self.clock.advance(0)
         self.assertEqual(self.hold.count, 0)
 
@@ -184,7 +185,7 @@ class TestHold(SynchronousTestCase):
         self.found = False
         self.pull(offset=1)
         self.pull(offset=2)
-        self.hold.arrived("T", 0, 5)
+        self.hold.arrived(grown("T", 0, 5))
         self.hold.stop()
         self.assertEqual(sorted(self.looks), [(1, True), (2, True)])
         self.assertEqual(self.clock.getDelayedCalls(), [])
@@ -192,7 +193,7 @@ class TestHold(SynchronousTestCase):
     def test_nothing_is_left_behind(self):
         for number in range(100):
             self.pull(offset=number, seconds=number % 7 + 1, queue=("T", number % 5))
-        self.hold.arrived("T", 3, 1000)
+        self.hold.arrived(grown("T", 3, 1000))
         self.tick(10)
         self.assertEqual(len(self.looks), 100)
         self.assertEqual((self.hold.count, self.hold._queues, self.hold._buckets), (0, {}, {}))

@@ -29,6 +29,7 @@ from hatwisted.wire.bodylimits import body_limit
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registration import DataVersion, TopicConfig
 from tests.support.golden import SLAVE, answers
+from tests.support.grownqueue import grown
 from tests.support.memorylog import MemoryLog
 from tests.unit.broker.rig import BrokerRig, heartbeat
 from tests.unit.ha.rig import LogCatcher, SlaveRig
@@ -805,10 +806,10 @@ class TestTimer(SyncCase):
         self.captured_master(c201=lambda request: held.append((request, Deferred())) or held[-1][1])
         clock = self.slave.clock
         self.sync.start()
-        self.sync.arrived("New", 0, 1)
+        self.sync.arrived(grown("New", 0, 1))
         clock.advance(0)
         yield self.slave.until(lambda: len(held) == 1)
-        self.sync.arrived("Newer", 0, 1)  # too late for this round
+        self.sync.arrived(grown("Newer", 0, 1))  # too late for this round
         held[0][1].callback(response(held[0][0], 1))
         yield self.slave.until(lambda: self.sync._timer.pending)
         clock.advance(UNKNOWN_TOPIC_PAUSE - 0.1)
@@ -827,7 +828,7 @@ class TestTimer(SyncCase):
         clock.advance(FIRST_DELAY)
         yield self.slave.until(lambda: len(self.asked) == 4 and self.sync._timer.pending)
         for _ in range(4):
-            self.sync.arrived("Deleted", 0, 1)
+            self.sync.arrived(grown("Deleted", 0, 1))
             clock.advance(UNKNOWN_TOPIC_PAUSE)
             yield self.slave.until(lambda: self.sync._timer.pending)
         self.assertEqual(len(self.asked), 8)

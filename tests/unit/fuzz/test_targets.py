@@ -1,22 +1,19 @@
-"""Every decoder with its corpus and with what chance makes of it; `make fuzz` looks further."""
+"""That targets notice what goes wrong, and that none of them is left out."""
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.pull.pullmessage import PullProcessor
 from hatwisted.wire.codes import RequestCode
 from tests.fuzz import servertargets
-from tests.fuzz.mutation import mutated
 from tests.fuzz.servertargets import CODES, Server, check_broker, make_broker
-from tests.fuzz.target import Target, read_corpus
+from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
-from tests.support.soak import times
+from tests.unit.fuzz import test_codecs, test_files, test_logs, test_servers
 
 
 class NoticedTests(SynchronousTestCase):
@@ -49,18 +46,8 @@ class NoticedTests(SynchronousTestCase):
         self.assertRaises(IndexError, target.feed, b"")
 
 
-class TargetTests(SynchronousTestCase):
-    def feed(self, name: str, target: Target, data: bytes) -> None:
-        try:
-            target.feed(data)
-        except Exception:
-            self.fail(f"{name}, fed with {data!r}:\n{Failure().getTraceback()}")
-
-    def test_nothing_but_its_own_error_leaves_a_decoder(self) -> None:
-        for name, target in TARGETS.items():
-            known = [*target.seeds(), *read_corpus(name)]
-            for data in known:
-                self.feed(name, target, data)
-            random = Random(name)
-            for _ in range(times(target.tries)):
-                self.feed(name, target, mutated(random, known))
+class WholeTests(SynchronousTestCase):
+    def test_each_target_has_its_test(self) -> None:
+        cases = (test_codecs.CodecTests, test_files.FileTests, test_logs.LogTests, test_servers.ServerTests)
+        replayed = {name.removeprefix("test_") for case in cases for name in vars(case)}
+        self.assertEqual({name.replace("-", "_") for name in TARGETS} - replayed, set())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.kernel.limits import INDEX_ITEMS
+from hatwisted.kernel import pure
+from hatwisted.kernel.limits import INDEX_ITEMS, QUEUE_TAIL
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
@@ -20,6 +22,7 @@ from tests.support.kerneltwins import NOT_BUILT, by_columns, compiled, told
 V6 = HostPort(bytes(15) + b"\1", 10911)
 V4 = HostPort(b"\x7f\0\0\1", 10911)
 BASE = 1 << 20
+PLAIN: dict[str, Any] = {"topic": "T", "body": b"x", "raw_properties": b"", "queue_id": 0, "sys_flag": 0}
 
 pairs = st.sampled_from(
     [
@@ -85,7 +88,7 @@ class UsualRecordTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
             self.skipTest(NOT_BUILT)
-        self.usual = compiled().usual_records
+        self.usual = partial(compiled().usual_records, queues={})
 
     @examples(200)
     @given(st.lists(records(odd=False), min_size=1, max_size=6), st.booleans())
@@ -163,3 +166,128 @@ class UsualRecordTests(SynchronousTestCase):
         of_record = len(self.usual(piece(keys[:1]), BASE, True).hashes)
         self.assertEqual(len(found.hashes), 4 * INDEX_ITEMS // of_record * of_record)  # 4 bytes each
         self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
+
+
+class TailTests(SynchronousTestCase):
+    """Queues as both twins keep them."""
+
+    def setUp(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+
+    @examples(200)
+    @given(
+        st.lists(records(odd=True), min_size=1, max_size=30),
+        st.integers(0, 12),
+        st.randoms(use_true_random=False),
+    )
+    def test_what_usual_records_gather_is_what_their_runs_would(
+        self, fields: list[dict[str, Any]], room: int, chance: random.Random
+    ) -> None:
+        data = piece(fields)
+        plain, oracle, found = (
+            compiled().usual_records(data, BASE, True, {}),
+            Queues(pure),
+            Queues(compiled()),
+        )
+        if plain is None:
+            return
+        for run in plain.runs:
+            if chance.random() < 0.8:
+                start = chance.choice((run.queue_offset, run.queue_offset, 0))
+                physical = chance.choice((0, run.physical_offset, run.physical_offset + 1))
+                for queues in (oracle, found):
+                    queues.add(run.topic, run.queue_id, start, room, physical)
+        quick = compiled().usual_records(data, BASE, True, found.by_name)
+        left = [run for run in plain.runs if not oracle.gather(run)]
+        self.assertEqual(quick.runs, left)
+        self.assertEqual((quick.records, quick.size, quick.hashes), (plain.records, plain.size, plain.hashes))
+        self.assertEqual(found.state(), oracle.state())
+        self.assertEqual(found.begun, oracle.begun)
+        grown = [(run.topic, run.queue_id) for run in plain.runs if run not in left]
+        self.assertEqual([(queue.topic, queue.queue_id) for queue in quick.grown], grown)
+
+    @examples(200)
+    @given(
+        st.lists(
+            st.tuples(
+                *(st.sampled_from((0, 0, 0, 0, 1, -1)), st.integers(-1, 3)),
+                *(st.integers(0, 50), st.integers(0, 1 << 40)),
+            ),
+            max_size=80,
+        ),
+        st.sampled_from((0, 20, 600, 1 << 40)),
+    )
+    def test_one_by_one(self, steps: list[tuple[int, int, int, int]], room: int) -> None:
+        oracle, found = Queues(pure), Queues(compiled())
+        for queues in (oracle, found):
+            queues.add("T", 0, 5, room, 9)
+        for index, physical, count, offset in steps:
+            entries = layout.QUEUE_ENTRY.pack(offset, count, index) * count
+            for queues in (oracle, found):
+                queue = queues.by_name["T", 0]
+                first = queue.max_offset + index
+                run = pure.QueueRun("T", 0, first, queue.max_physical + physical, entries)
+                queues.said.append(queues.gather(run))
+            self.assertEqual(found.state(), oracle.state())
+        self.assertEqual((found.said, found.begun), (oracle.said, oracle.begun))
+
+    def test_a_listener_that_fails_leaves_the_queue_as_it_was(self) -> None:
+        def fail(queue: Any) -> None:
+            raise ZeroDivisionError
+
+        data = piece([PLAIN], first=0)
+        for twin in (pure, compiled()):
+            queue = Queues(twin).add("T", 0, 0, 10, 0, fail)
+            with self.assertRaises(ZeroDivisionError):
+                queue.gather(0, bytes(20), 0)
+            self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
+        with self.assertRaises(ZeroDivisionError):
+            compiled().usual_records(data, BASE, True, {("T", 0): queue})
+        self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
+
+    def test_no_more_than_a_tail_has_room_for(self) -> None:
+        for twin in (pure, compiled()):
+            queue = Queues(twin).add("T", 0, 0, QUEUE_TAIL, 0)
+            while queue.gather(queue.max_offset, bytes(layout.QUEUE_ENTRY_SIZE), 0):
+                pass
+            self.assertEqual(queue.max_offset, QUEUE_TAIL // layout.QUEUE_ENTRY_SIZE)
+
+    def test_only_tails_are_taken_for_queues(self) -> None:
+        data = piece([PLAIN], first=0)
+        with self.assertRaises(TypeError):
+            compiled().usual_records(data, BASE, True, {("T", 0): object()})
+
+
+class Queues:
+    """Tails of one twin, without files; what was asked of them."""
+
+    def __init__(self, twin: Any) -> None:
+        self.by_name: dict[tuple[str, int], Any] = {}
+        self.begun: list[tuple[str, int]] = []
+        self.said: list[bool] = []
+        self._twin = twin
+
+    def add(
+        self, topic: str, queue_id: int, begin: int, room: int, physical: int, on_tail: Any = None
+    ) -> Any:
+        """A queue that is empty from index `begin` on, with a file for `room` entries more."""
+        queue = self._twin.QueueTail(topic, queue_id, on_tail or self._begun)
+        queue._end = queue._written = begin * layout.QUEUE_ENTRY_SIZE
+        queue._file_end = queue._end + room * layout.QUEUE_ENTRY_SIZE
+        queue.max_offset, queue.max_physical = begin, physical
+        self.by_name[topic, queue_id] = queue
+        return queue
+
+    def _begun(self, queue: Any) -> None:
+        self.begun.append((queue.topic, queue.queue_id))
+
+    def gather(self, run: pure.QueueRun) -> bool:
+        queue = self.by_name.get((run.topic, run.queue_id))
+        return queue is not None and bool(queue.gather(run.queue_offset, run.entries, run.physical_offset))
+
+    def state(self) -> list[tuple[Any, ...]]:
+        return [
+            (name, queue.max_offset, queue.max_physical, queue._end, queue._written, bytes(queue._tail))
+            for name, queue in self.by_name.items()
+        ]

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, blank_entry, count_in_use
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.queue import consumequeue
-from hatwisted.store.queue.consumequeue import READ_AT_ONCE, TAIL_LIMIT, ConsumeQueue
+from hatwisted.store.queue.consumequeue import READ_AT_ONCE, ConsumeQueue
 from hatwisted.store.queue.queuescan import SCAN_CHUNK
 from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
 from hatwisted.wire.layout import file_name
@@ -109,19 +110,19 @@ class AppendTests(QueueCase):
         self.assertEqual(self.queue.read(0, 9), entries(0, 4))
 
     def test_entries_that_wait_in_memory_are_limited(self) -> None:
-        table = ConsumeQueueTable(self.fs, self.root, 100 * TAIL_LIMIT)
+        table = ConsumeQueueTable(self.fs, self.root, 100 * QUEUE_TAIL)
         self.addCleanup(table.close)
         queue = table.get("T", 3)
-        for index in range(TAIL_LIMIT // ENTRY_SIZE + 2):
+        for index in range(QUEUE_TAIL // ENTRY_SIZE + 2):
             queue.append(index, entry(index))
         self.assertGreaterEqual(self.fs.count("pwrite"), 2)
 
     def test_nothing_is_lost_or_taken_while_the_disk_is_full(self) -> None:
-        table = ConsumeQueueTable(self.fs, self.root, 100 * TAIL_LIMIT)
+        table = ConsumeQueueTable(self.fs, self.root, 100 * QUEUE_TAIL)
         self.addCleanup(table.close)
         queue = table.get("T", 3)
         queue.append(0, entries(0, 1))
-        fitting = TAIL_LIMIT // ENTRY_SIZE
+        fitting = QUEUE_TAIL // ENTRY_SIZE
         queue.append(1, entries(1, fitting))
         self.fs.fail("pwrite", error=errno.ENOSPC, times=2)
         self.assertRaises(StoreFull, table.write_out)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hatwisted.store.dispatch import recordproof
+from hatwisted.store.interfaces import GrownQueue
 from hatwisted.store.log.put import Put
 from hatwisted.store.messagestore import HOT_DISTANCE, MessageStore
 from hatwisted.wire.layout import BODY_AT
@@ -141,8 +142,8 @@ class ListenerTests(LookupCase):
         store, _ = self.opened()
         heard: list[tuple[str, int, int]] = []
 
-        def listen(topic: str, queue_id: int, end: int) -> None:
-            heard.append((topic, queue_id, end))
+        def listen(grown: Sequence[GrownQueue]) -> None:
+            heard.extend((queue.topic, queue.queue_id, queue.max_offset) for queue in grown)
 
         store.add_arrival_listener(listen)
         self.put(store, 2)

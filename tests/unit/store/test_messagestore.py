@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from hatwisted.store.errors import (
     WrongEntry,
     WrongFile,
 )
+from hatwisted.store.interfaces import GrownQueue
 from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -123,11 +125,11 @@ class ArrivalTests(StoreTestCase):
         store, _ = self.opened()
         heard: list[int] = []
 
-        def broken(topic: str, queue_id: int, max_offset: int) -> None:
-            raise ZeroDivisionError(topic)
+        def broken(grown: Sequence[GrownQueue]) -> None:
+            raise ZeroDivisionError(grown[0].topic)
 
         store.add_arrival_listener(broken)
-        store.add_arrival_listener(lambda topic, queue_id, max_offset: heard.append(max_offset))
+        store.add_arrival_listener(lambda grown: heard.extend(queue.max_offset for queue in grown))
         puts = self.put(store, 4)
         self.assertHolds(store, puts)
         self.assertEqual(heard[-1], 2)

@@ -27,7 +27,7 @@ from hatwisted.store.dispatch.reput import (
 )
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.wire import layout
-from hatwisted.wire.record import encode_blank
+from hatwisted.wire.record import encode_blank, make_record
 from tests.support.examples import examples
 from tests.support.golden import GOLDEN, GOLDEN_END, log_bytes
 from tests.support.logbuilder import FILE_SIZE, START_TIME, LogBuilder
@@ -263,6 +263,21 @@ class DispatchTests(StoreTestCase):
             offsets = [event["offset"] for event in self.events if event["log_level"] is LogLevel.error]
             self.assertEqual(offsets, [bad])
             self.events.clear()
+
+    def test_a_queue_offset_that_no_queue_can_have_keeps_nobody_else_waiting(self) -> None:
+        for count in (2, 60):
+            for index in (1 << 58, 1 << 62, (1 << 63) - 1):
+                store, writer = self.store(), LogBuilder()
+                bad = writer.place(make_record("Odd", b"x", queue_offset=index)).physical_offset
+                for _ in range(count):
+                    writer.add("Good")
+                self.feed(store, writer.data)
+                store.dispatch_all()
+                self.assertEqual(store.queues.get("Good", 0).max_offset, count)
+                self.assertEqual(store.queues.get("Odd", 0).max_offset, 0)
+                said = [event["offset"] for event in self.events if event["log_level"] is LogLevel.error]
+                self.assertEqual(said, [bad])
+                self.events.clear()
 
     def setUp(self) -> None:
         self.events: list[dict[str, object]] = []

@@ -3,7 +3,8 @@
 A folder is written by Spark as any table is: files by partition, in the log's order when read by name. A name that
 ends in .ndjson, .csv or .parquet gives one file. Both are moved into place when they are whole (exportplace.py).
 `import` reads both back: a body that isn't text is written as base64 (messagefiles.py says
-how), properties as they are.
+how), properties as they are. CSV and Parquet have a table's columns; a line of NDJSON is a message as every
+command writes one (jsonrows.py).
 
 The brokers' own topics (delayed and half messages) are left out unless they are named: their messages are in
 their real topics as well, or will be.
@@ -22,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.decode.arrowschema import check_columns
@@ -36,6 +37,7 @@ from hatwisted.pipeline.jobs.messages.exportplace import (
     move_in,
     place_of,
 )
+from hatwisted.pipeline.jobs.messages.jsonrows import as_json_rows, is_text, with_text_bodies
 from hatwisted.pipeline.jobs.messages.messagefiles import FORMATS, SUFFIXES
 from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
 from hatwisted.pipeline.jobs.sparkactions import Progress, run_action
@@ -245,11 +247,6 @@ def _listed(topic: str, topics: Collection[str]) -> str:
     return f"topics are {', '.join(near[:LISTED])}{more}"
 
 
-def as_json_rows(messages: DataFrame) -> DataFrame:
-    """A body as text where it is UTF-8, as base64 where it isn't."""
-    return _with_text_bodies(messages, is_text(F.col("body")) if "body" in messages.columns else None)
-
-
 def as_csv_rows(messages: DataFrame) -> DataFrame:
     """Texts only: keys and properties as JSON; a body as base64 also if it has a NUL or a CR."""
     names = set(messages.columns)
@@ -259,26 +256,7 @@ def as_csv_rows(messages: DataFrame) -> DataFrame:
         else None
     )
     structured = [name for name in ("keys", "properties") if name in names]
-    return _with_text_bodies(messages, plain).withColumns({name: F.to_json(name) for name in structured})
-
-
-def is_text(body: Column) -> Column:
-    """Is it UTF-8?"""
-    return F.is_valid_utf8(body.cast("string"))
-
-
-def _with_text_bodies(messages: DataFrame, plain: Column | None) -> DataFrame:
-    if plain is None:
-        return messages
-    # Spark's base64 comes in lines of 76 letters.
-    text, coded = F.col("body").cast("string"), F.translate(F.base64("body"), "\r\n", "")
-    columns: list[Column] = []
-    for name in messages.columns:
-        if name == "body":
-            columns += [F.when(plain, text).alias("body"), F.when(~plain, coded).alias("body64")]
-        else:
-            columns.append(F.col(name))
-    return messages.select(*columns)
+    return with_text_bodies(messages, plain).withColumns({name: F.to_json(name) for name in structured})
 
 
 SHAPES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {

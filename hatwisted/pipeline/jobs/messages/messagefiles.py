@@ -1,15 +1,14 @@
 """Files of messages: NDJSON, CSV and Parquet, as written by `export` or by hand.
 
-A row has the columns of a log's table; all but a body may be missing. In the text formats a body that isn't UTF-8
-(in CSV also one with NUL or CR, which CSV readers mangle) is in `body64` as base64 instead of `body`, and CSV has
-`keys` and `properties` as JSON. `tags`, `keys` and `unique_key` are properties, too: where `properties` has them,
-those take precedence.
+A row has the columns of a log's table, or the names that a message has as JSON (`clientcore.messagejson`: lines of
+`consume`, `msg get` and `log dump` are such rows); all but a body may be missing. In the text formats a body that
+isn't UTF-8 (in CSV also one with NUL or CR, which CSV readers mangle) is in `body64` as base64 instead of `body`,
+and CSV has `keys` and `properties` as JSON. `tags`, `keys` and `unique_key` are properties, too: where
+`properties` has them, those take precedence.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import csv
 import gzip
 import io
@@ -23,6 +22,7 @@ from typing import IO, Annotated, Any, Final, Protocol
 
 import msgspec
 
+from hatwisted.clientcore.messagejson import body_of
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.messages.borntimes import parse_born
 from hatwisted.wire import layout
@@ -53,7 +53,8 @@ class BadMessageFile(PipelineError):
 class MessageRow(msgspec.Struct, kw_only=True):
     """A message as a file has it; the import adds what is missing.
 
-    text: a `body` in NDJSON and CSV; raw: one in Parquet. born_timestamp: ISO 8601, or ms since the epoch.
+    text: a `body` in NDJSON and CSV; raw: one in Parquet. born_timestamp: ISO 8601, or ms since the epoch. What
+    JSON calls otherwise than tables do is moved to the table's name.
     """
 
     text: str | None = msgspec.field(name="body", default=None)
@@ -69,8 +70,24 @@ class MessageRow(msgspec.Struct, kw_only=True):
     flag: Number = 0
     reconsume_times: Number = 0
     born_timestamp: int | str | None = None
+    queueId: QueueId | None = None
+    reconsumeTimes: Number | None = None
+    bornTimestamp: int | str | None = None
+    messageId: str | None = None
+    offsetMessageId: str | None = None
+    sysFlag: Number | None = None
+    compression: str | None = None
 
     def __post_init__(self) -> None:
+        if self.queueId is not None:
+            self.queue_id = self.queueId
+        if self.reconsumeTimes is not None:
+            self.reconsume_times = self.reconsumeTimes
+        if self.bornTimestamp is not None:
+            self.born_timestamp = self.bornTimestamp
+        # Without a producer's id a message is called by its place, which isn't a property of it.
+        if self.messageId and self.messageId != self.offsetMessageId:
+            self.unique_key = self.messageId
         # Whatever a file says is read with its row, so that the error names the row.
         if self.born_timestamp is not None:
             self.born_timestamp = parse_born(self.born_timestamp)
@@ -85,15 +102,12 @@ class MessageRow(msgspec.Struct, kw_only=True):
     def content(self) -> bytes:
         """The body. ValueError if it isn't base64 where it should be, or missing."""
         if self.body64:
-            try:
-                return base64.b64decode(self.body64, validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"body64: {error}") from None
+            return body_of(self.body64, self.compression, self.sysFlag or 0)
         if self.raw is not None:
             return self.raw
-        if self.text is None:
+        if self.text is None and self.body64 is None:
             raise ValueError("neither body nor body64")
-        return self.text.encode()
+        return (self.text or "").encode()
 
     @property
     def all_properties(self) -> dict[str, str]:

@@ -117,6 +117,7 @@ class MergeTests(LatestCase):
         self.land(self.stores[0], compact_below=64 << 20)
         found = self.latest()
         self.assertEqual((found.rows, found.inserted, found.updated), (80, 0, 0))
+        self.assertEqual(self.latest().rows, 0)
         self.assertEqual(self.rows(), before)
 
     def test_an_interrupted_run_is_made_up_for(self) -> None:
@@ -168,6 +169,29 @@ class MergeTests(LatestCase):
 
         with patch.object(TableMerger, "execute", late):
             self.latest()
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_a_restore_between_two_merges_of_a_run_is_told_and_made_up_for(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        self.latest()
+        restored = DeltaTable(self.into).version()
+        self.stores[0].append(200)
+        self.land(self.stores[0], max_bytes_per_trigger=5_000)
+        merge, merges = latesttable._Run._merge, count()
+
+        def then_restored(*given: Any) -> None:
+            merge(*given)
+            if next(merges) == 0:
+                DeltaTable(self.into).restore(restored)
+
+        with (
+            patch.object(latesttable, "MERGE_BYTES", 20_000),
+            patch.object(latesttable._Run, "_merge", then_restored),
+            self.assertRaisesRegex(WrongTable, "was restored to an earlier version meanwhile; try again"),
+        ):
+            self.latest()
+        self.latest()
         self.assertEqual(self.rows(), self.expected(self.stores[0]))
 
     def test_what_was_read_is_noted_wherever_the_last_merge_ends(self) -> None:

@@ -57,6 +57,32 @@ class TestMessageFiles(unittest.TestCase):
         self.assertEqual(three.all_properties, {"KEYS": "c d"})
         self.assertEqual(three.born, 1795221192756)
 
+    def test_names_as_messages_have_them_in_json_or_in_tables(self):
+        """Exports of NDJSON had the tables' until they got those of all commands."""
+        former = {
+            "queue_id": 3,
+            "reconsume_times": 2,
+            "born_timestamp": "1970-01-01T00:00:00.007Z",
+            "unique_key": "U",
+        }
+        now = {
+            "queueId": 3,
+            "reconsumeTimes": 2,
+            "bornTimestamp": 7,
+            "messageId": "U",
+            "offsetMessageId": "0A",
+        }
+        for names in (former, now):
+            line = {"topic": "T", "body": "x", "flag": -7, "broker": "b", **names}
+            (row,) = self.read("m.ndjson", json.dumps(line).encode())
+            (cells,) = self.read(
+                "m.csv", (",".join(line) + "\n" + ",".join(map(str, line.values()))).encode()
+            )
+            for each in (row, cells):
+                self.assertEqual((each.topic, each.broker, each.queue_id, each.flag), ("T", "b", 3, -7))
+                self.assertEqual((each.reconsume_times, each.born, each.content), (2, 7, b"x"))
+                self.assertEqual(each.all_properties, {"UNIQ_KEY": "U"})
+
     def test_csv(self):
         path = self.folder / "m.csv"
         with path.open("w", newline="") as file:

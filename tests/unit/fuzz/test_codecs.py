@@ -1,0 +1,13 @@
+"""Decoders of what peers send."""
+
+from __future__ import annotations
+
+from tests.fuzz.kerneltargets import KERNELS
+from tests.fuzz.signedtargets import SIGNED
+from tests.fuzz.wiretargets import WIRE
+from tests.unit.fuzz.replayed import Replayed, replaying
+
+
+@replaying({**WIRE, **SIGNED, **KERNELS})
+class CodecTests(Replayed):
+    """Nothing but its own error leaves a decoder."""

@@ -1,0 +1,12 @@
+"""Readers of configurations, accounts, tables and a lake's log."""
+
+from __future__ import annotations
+
+from tests.fuzz.deltatargets import DELTA
+from tests.fuzz.filetargets import FILES
+from tests.unit.fuzz.replayed import Replayed, replaying
+
+
+@replaying({**FILES, **DELTA})
+class FileTests(Replayed):
+    """Nothing but its own error leaves a decoder."""
