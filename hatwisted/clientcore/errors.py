@@ -164,7 +164,8 @@ class SendFailed(ClientError):
 
     def __init__(self, topic: str, attempts: list[Exception]) -> None:
         reasons = "; ".join(str(each) for each in attempts)
-        super().__init__(f"topic {topic}: not sent after {len(attempts)} tries: {reasons}")
+        tries = f" after {len(attempts)} tries" if len(attempts) > 1 else ""
+        super().__init__(f"topic {topic}: not sent{tries}: {reasons}")
         self.topic = topic
         self.attempts = attempts
 

@@ -54,6 +54,9 @@ SEND_CHUNK = 512 << 10
 """Bytes offered to the kernel in one send: a catch-up chunk with the heads of its frames, for which Twisted's
 128 KiB means three turns of the reactor."""
 
+GLANCE = 1.0
+"""Seconds: who leaves sooner, without a word, wanted to know whether somebody listens."""
+
 REFUSED_LINGER = 5.0
 """Seconds a slave whose offset the log lacks is kept before it gets its answer and is closed. RocketMQ's
 slave re-dials at once, so this sets the pace of its retries; it's as long as the wait before its own first
@@ -107,6 +110,7 @@ class HAConnection(Protocol):
         self._registered = False
         self._timer: IDelayedCall | None = None
         self.progress = SendProgress(now)
+        self._heard = False
         self.peer = "not connected"
         self.host = self.network = ""
         self.last_read = now
@@ -138,11 +142,15 @@ class HAConnection(Protocol):
             self._timer.cancel()
             self._timer = None
         self._registered = False
-        if self.progress.state is LinkState.AWAITING_REPORT:
+        if self.progress.state is LinkState.AWAITING_REPORT and not self._was_a_glance():
             self._service.complain(self.host, f"{self.peer} left without a report")
         self._leave()
         self._service.left(self, reason)
         self.closed.callback(None)
+
+    def _was_a_glance(self) -> bool:
+        """Did the peer only look whether the port is open, as our own commands and load balancers do?"""
+        return not self._heard and self._service.clock.seconds() - self.progress.since < GLANCE
 
     def close(self) -> None:
         """Send what is buffered, then close; a peer that doesn't take it is reset after CLOSE_LINGER."""
@@ -179,6 +187,7 @@ class HAConnection(Protocol):
         if state in REFUSED or state is LinkState.CLOSED:
             return
         self.last_read = self._service.clock.seconds()
+        self._heard = True
         try:
             for event in self._receiver.receive(data):
                 self._take(event)

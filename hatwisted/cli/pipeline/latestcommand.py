@@ -22,10 +22,10 @@ from hatwisted.cli.pipeline.sparkrun import JobBar, job, print_result
 @json_option
 @job
 def latest(table: str, into: str, key: str, topics: tuple[str, ...], as_json: bool) -> None:
-    """Keep in INTO the last message of each key of TABLE, a landed Delta table.
+    """Keep in INTO the last message of each key of TABLE, a landed one.
 
-    What has landed since the last run is merged. Where a key's last message has no body, its row has null. Needs
-    no Spark.
+    What has landed since the last run is merged. Where a key's last message has no body, its row has null. Each is
+    a Delta table, or an Iceberg table (iceberg:CATALOG.NAMESPACE.TABLE). Needs no Spark.
 
     Exit codes: 0 done; 2 not done; 130 interrupted.
     """

@@ -46,6 +46,23 @@ for _ in range(100):
             break
 """
 """Lands until there is nothing more, or another one takes over; tries again if the catalog is busy."""
+LATEST = """
+import sys
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.latest import latesttable
+
+latesttable.MERGE_BYTES = 100_000
+for _ in range(100):
+    try:
+        told = lambda *at: print("read", flush=True)
+        found = latesttable.latest(sys.argv[1], sys.argv[2], key="queue_offset", progress=told)
+    except PipelineError as error:
+        print("refused", error, flush=True)
+    else:
+        if not found.rows:
+            break
+"""
+"""Keeps the last messages until there is nothing new."""
 
 
 @pytest.fixture
@@ -123,6 +140,40 @@ def test_of_landings_at_once_none_lands_twice(catalog: None, store: GrowingStore
         for rival in rivals:
             rest(rival)
     assert offsets() == store.offsets
+
+
+def test_last_messages_through_kills_and_rivals(catalog: None, store: GrowingStore, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    kept, warehouse = "iceberg:lake.rocketmq.last", tmp_path / "warehouse" / "rocketmq" / "last"
+    with ExitStack() as programs:
+
+        def run() -> Program:
+            command = (sys.executable, "-c", LATEST, NAME, kept)
+            return programs.enter_context(process_group(*command, stdout=subprocess.PIPE))
+
+        for _ in range(KILLS):
+            store.append(800)
+            rest(landing(programs, store, 200_000))
+            process = run()
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 6)):
+                process.stdout.readline()
+            kind = chance.choice(("*.parquet", "*.avro", "*.metadata.json"))
+            wait_for_another(lambda: warehouse.rglob(kind), 2)  # noqa: B023
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        for rival in [run() for _ in range(2)]:
+            rest(rival)
+    last = {
+        (record.topic, str(record.queue_offset)): offset
+        for record, offset in zip(store.records, store.offsets, strict=True)
+    }
+    rows = load_catalog("lake").load_table(("rocketmq", "last")).scan().to_arrow()
+    places = zip(rows["topic"].to_pylist(), rows["key"].to_pylist(), strict=True)
+    assert dict(zip(places, rows["physical_offset"].to_pylist(), strict=True)) == last
+    assert rows.num_rows == len(last)
 
 
 def test_the_command_lands_into_a_table_at_an_object_store(store: GrowingStore, tmp_path: Path) -> None:

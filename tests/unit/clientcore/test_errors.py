@@ -53,6 +53,7 @@ class WordTests(SynchronousTestCase):
                 f"{ADDRESS} answered with code 16 NO_PERMISSION: two lines",
             ),
             (RefusedByAll("all of them", Refused(ADDRESS, 16, "no")), "all of them"),
+            (SendFailed("T", [CallFailed("a:1", "gone")]), "topic T: not sent: a:1: gone"),
             (
                 SendFailed("T", [CallFailed("a:1", "gone"), CallFailed("b:1", "late")]),
                 "topic T: not sent after 2 tries: a:1: gone; b:1: late",

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import haconnection
 from hatwisted.ha.grouptransfer import GroupTransferService
-from hatwisted.ha.haconnection import HAConnection
+from hatwisted.ha.haconnection import GLANCE, HAConnection
 from hatwisted.ha.linklimits import MAX_LINKS, MAX_LINKS_OF_HOST, MAX_UNREPORTED
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slaveprogress import OFFSET_LIMIT
@@ -432,6 +432,17 @@ class StrangerTests(SynchronousTestCase):
         scanner.send(b"1234567")
         scanner.lose()
         self.assertEqual(rig.service.unidentified_total, 1)
+        self.assertIn("left without a report", caught.texts("warn")[0])
+
+    def test_who_only_looks_whether_the_port_is_open_is_counted_and_not_logged(self) -> None:
+        caught = LogCatcher(self)
+        rig = MasterRig(filled(1000))
+        rig.slave().lose()
+        self.assertEqual((rig.service.unidentified_total, caught.texts("warn")), (1, []))
+        stayed = rig.slave()
+        rig.seconds(GLANCE)
+        stayed.lose()
+        self.assertEqual(rig.service.unidentified_total, 2)
         self.assertIn("left without a report", caught.texts("warn")[0])
 
     def test_a_trickle_of_bytes_keeps_no_place(self) -> None:

@@ -5,38 +5,34 @@ files that a compaction of the landed table has written again are merged again, 
 which would come back. So the table is determined by the rows of the other one alone, in whatever order they are
 merged, and a killed run is made up for by the next one.
 
-Each run says up to which version of the landed table it has merged (keyedtable.py). Only files that this version
+Each run says up to which version of the landed table it has merged (mergednotes.py). Only files that this version
 has and that one hadn't are read.
+
+Either table is Delta's or Iceberg's. The job sees them as a LandedSource and a KeyedRows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as pads
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
-from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, table_rows
-from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import LANDING_KEYS, STORE_DATE
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.latest.keyedtable import KeyedTable, Merged
+from hatwisted.pipeline.iceberg.catalogs import is_iceberg
+from hatwisted.pipeline.jobs.latest.deltakeyed import DeltaKeyed
+from hatwisted.pipeline.jobs.latest.deltasource import DeltaSource
 from hatwisted.pipeline.jobs.latest.lastrows import KEY, KEYS, check_key, last_rows, with_key
+from hatwisted.pipeline.jobs.latest.mergednotes import KeyedRows, LandedSource, Merged
 
 MERGE_BYTES: Final = 64 << 20
 """Of rows, in memory, that are merged at a time. Each merge reads the rows of their topics' keys, so few are
 quicker."""
-BATCH_ROWS: Final = 8192
-"""Rows that are looked at together."""
-
 Progress = Callable[[int, int], None]
 
 
@@ -70,7 +66,7 @@ def latest(
     """Merge what is new in a landed table into one with a row for each topic, key and broker: the last
     message.
 
-    - table: landed; a folder, or an object store's address
+    - table: landed; a folder, an object store's address, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - into: the keyed table, likewise; made if there's none
     - key: the column that is the key: texts, integers, or `keys`, whose texts are joined by blanks
     - topics: only of these; none: of all
@@ -79,14 +75,12 @@ def latest(
 
     Raises PipelineError: WrongTable, WrongSchema naming the column, NoRoom.
     """
-    begun, path, target = seconds(), table_path(table), table_path(into)
-    if not is_table(path):
-        raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
-    source = _Source(path, tuple(sorted(set(topics))))
+    begun, path, target = seconds(), _path(table), _path(into)
+    source = _source(path, tuple(sorted(set(topics))))
     _check(path, source.columns, key)
     keyed = [pa.field(KEY, pa.string()), *(item for item in source.columns if item.name != STORE_DATE)]
     what = {"of": source.id, "key": key, "topics": list(source.topics)}
-    run = _Run(source, KeyedTable(target, what), key, progress or _silent)
+    run = _Run(source, _keyed(target, what), key, progress or _silent)
     with telling_full(target):
         run.merge(pa.schema(keyed))
     return LatestResult(
@@ -96,6 +90,26 @@ def latest(
         **asdict(run.done),
         seconds=seconds() - begun,
     )
+
+
+def _path(table: str) -> str:
+    return table if is_iceberg(table) else table_path(table)
+
+
+def _source(path: str, topics: tuple[str, ...]) -> LandedSource:
+    if not is_iceberg(path):
+        return DeltaSource(path, topics)
+    from hatwisted.pipeline.jobs.latest.icebergsource import IcebergSource
+
+    return IcebergSource(path, topics)
+
+
+def _keyed(path: str, what: Mapping[str, Any]) -> KeyedRows:
+    if not is_iceberg(path):
+        return DeltaKeyed(path, what)
+    from hatwisted.pipeline.jobs.latest.icebergkeyed import IcebergKeyed
+
+    return IcebergKeyed(path, what)
 
 
 def _check(path: str, there: pa.Schema, key: str) -> None:
@@ -118,64 +132,6 @@ class _Done:
     updated: int = 0
 
 
-class _Source:
-    """A landed table's newest version. path: of the table; topics: only these; none: all."""
-
-    def __init__(self, path: str, topics: tuple[str, ...]) -> None:
-        self._path = path
-        self._table = open_table(path)
-        self._rows = self._opened(self._table)
-        self._sizes = _sizes(self._table)
-        self.topics = topics
-        self.columns = self._rows.schema
-        self.version: int = self._table.version()
-        self.id = str(self._table.metadata().id)
-
-    def reached(self) -> Merged:
-        """What is merged once all its files are."""
-        return Merged.of(self.version, self._sizes)
-
-    def files_since(self, merged: Merged | None) -> list[tuple[Any, int]]:
-        """Files, as Arrow reads them, with their bytes. merged: without its files."""
-        known = self._known(merged)
-        chosen = pads.field("topic").cast(pa.string()).isin(pa.array(self.topics, pa.string()))
-        fragments = self._rows.get_fragments(filter=chosen if self.topics else None)
-        return [(each, self._sizes.get(each.path, 0)) for each in fragments if each.path not in known]
-
-    def rows(self, file: Any) -> Iterator[pa.Table]:
-        """A file's, a few at a time."""
-        try:
-            # No batch is read ahead: sixteen are by default, each of as many bytes as a merge takes.
-            for batch in file.to_batches(schema=self.columns, batch_size=BATCH_ROWS, batch_readahead=1):
-                yield pa.Table.from_batches([batch])
-        except FileNotFoundError:
-            raise WrongTable(
-                f"{self._path}: its file {file.path} has just been removed, as by a vacuum; try again"
-            ) from None
-
-    def _known(self, merged: Merged | None) -> dict[str, int]:
-        if merged is None:
-            return {}
-        try:
-            found = _sizes(DeltaTable(self._path, version=merged.version))
-        except (DeltaError, OSError):
-            return {}  # that version's log has expired: all again, which changes nothing of what is there
-        return found if Merged.of(merged.version, found) == merged else {}
-
-    def _opened(self, table: DeltaTable) -> pads.Dataset:
-        try:
-            return table_rows(table, self._path)
-        except DeltaError as error:
-            raise WrongTable(f"{self._path}: can't be read: {one_line(error)}") from error
-
-
-def _sizes(table: DeltaTable) -> dict[str, int]:
-    """Bytes of a version's files by their paths."""
-    found = pa.table(table.get_add_actions())
-    paths = map(unquote, found.column("path").to_pylist())
-    return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
-
-
 class _Run:
     """One run.
 
@@ -185,7 +141,7 @@ class _Run:
     - progress: called with (bytes done, bytes in all)
     """
 
-    def __init__(self, source: _Source, target: KeyedTable, key: str, progress: Progress) -> None:
+    def __init__(self, source: LandedSource, target: KeyedRows, key: str, progress: Progress) -> None:
         self._source = source
         self._target = target
         self._key = key

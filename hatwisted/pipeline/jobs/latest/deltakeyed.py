@@ -1,19 +1,9 @@
-"""The table that has a key's last messages: what it's of, and up to where it is merged.
-
-What it's of (which landed table, key and topics) is a property of the table, so it outlives every commit's text.
-Up to where it is merged stands in the text of the commit that merged the last rows: both happen, or neither.
-Once that text has expired, all is merged again, which changes nothing.
-
-The landed table's version alone wouldn't say what was merged: put back from a backup, a table comes to the same
-number again with other files. So the note has a digest of the files' names, too, which are never used twice.
-"""
+"""A keyed Delta table: rows are merged by delta-rs, with one commit right after the version that was looked at."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,33 +16,24 @@ from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, op
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
 from hatwisted.pipeline.jobs.latest.lastrows import KEY, later
+from hatwisted.pipeline.jobs.latest.mergednotes import (
+    FILE_BYTES,
+    PARTITION_BY,
+    PROPERTY,
+    Merged,
+    check_property,
+    property_text,
+)
 
-PARTITION_BY: Final = ("topic",)
-PROPERTY: Final = "hatwisted.latest"
-"""The table's property that says what it's of, in JSON."""
 MERGED: Final = "latest"
 """Within a commit's note: up to where the table is merged."""
-FILE_BYTES: Final = 64 << 20
-"""Small files are merged into files of this size; a merge writes a file again for one key that has changed."""
 GROUP_ROWS: Final = 65_536
 """Rows that Parquet's writer holds until they are written."""
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A version of the landed table, all of which is merged. files: digest of its files' names."""
-
-    version: int
-    files: str
-
-    @classmethod
-    def of(cls, version: int, files: Collection[str]) -> Merged:
-        return cls(version, sha256("\n".join(sorted(files)).encode()).hexdigest())
-
-
 @dataclass
-class KeyedTable:
-    """One keyed table. path: its; what: it's of."""
+class DeltaKeyed:
+    """See KeyedRows. path: its; what: it's of."""
 
     path: str
     what: Mapping[str, Any]
@@ -60,11 +41,7 @@ class KeyedTable:
     """The version that this run knows it by."""
 
     def prepare(self, columns: pa.Schema) -> pa.Schema:
-        """Make the table, or widen it so that the rows fit; returns the rows' columns with its types. Raises
-        WrongTable if it's of something else, or no keyed table at all.
-
-        - columns: of the rows
-        """
+        """See KeyedRows."""
         if is_table(self.path):
             self._check(open_table(self.path))  # before it's widened
         types = prepare_table(self.path, columns, PARTITION_BY)
@@ -75,45 +52,27 @@ class KeyedTable:
                 return types
             try:
                 table.alter.set_table_properties(
-                    {PROPERTY: json.dumps(self.what, sort_keys=True)}, raise_if_not_exists=False
+                    {PROPERTY: property_text(self.what)}, raise_if_not_exists=False
                 )
             except CommitFailedError as error:
                 refusal = error
         raise WrongTable(f"{self.path}: can't be made: {refusal}; try again when fewer writers are active")
 
     def _check(self, table: DeltaTable) -> bool:
-        """Does it say what it's of? An empty one needn't."""
         found = table.metadata().configuration.get(PROPERTY)
-        if found is None:
-            if table.file_uris():
-                raise WrongTable(
-                    f"{self.path}: holds rows that aren't the last messages of a table; give a new folder"
-                )
-            return False
-        there = _parsed(found)
-        if there != self.what:
-            raise WrongTable(
-                f"{self.path}: has the last messages of another table, or by another key or of other topics"
-                f" (key {there.get('key')}, topics {', '.join(there.get('topics') or ()) or 'all'});"
-                " give the same, or a new folder"
-            )
-        return True
+        return check_property(self.path, found, self.what, not table.file_uris())
 
     def merged(self) -> Merged | None:
-        """Up to where it is; None: its commits don't say."""
+        """See KeyedRows."""
         table = open_table(self.path)
         self._seen = table.version()
         for note in commit_notes(table):
             if MERGED in note:
-                return Merged(**note[MERGED])
+                return Merged.parse(note[MERGED])
         return None
 
     def merge(self, rows: pa.Table, reached: Merged | None) -> tuple[int, int]:
-        """Keys that are new, and that have another message now.
-
-        - rows: the last of each key
-        - reached: what is merged with them; None: there's more to come
-        """
+        """See KeyedRows."""
         for _ in range(ATTEMPTS):
             try:
                 return self._merge(rows, reached)
@@ -126,7 +85,7 @@ class KeyedTable:
         )
 
     def _merge(self, rows: pa.Table, reached: Merged | None) -> tuple[int, int]:
-        note = {} if reached is None else {MERGED: {"version": reached.version, "files": reached.files}}
+        note = {} if reached is None else {MERGED: reached.as_json()}
         # Right after the version that is read here: what comes between is looked at first.
         properties = CommitProperties(custom_metadata={NOTE: note}, max_commit_retries=0)
         table = open_table(self.path)
@@ -166,13 +125,5 @@ class KeyedTable:
         return did["num_target_rows_inserted"], did["num_target_rows_updated"]
 
     def compact(self) -> None:
-        """Its small files into bigger ones, where that pays."""
+        """See KeyedRows."""
         compact(self.path, FILE_BYTES)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
