@@ -83,6 +83,7 @@ class BrokerGroup:
     link_port: int | None = None  # the slave dials this instead of the master's HA port
     java_options: tuple[str, ...] = javarocketmq.TEST_JVM
     name: str = "broker-a"
+    namesrv_settings: Mapping[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.namesrv_port = free_port()
@@ -235,7 +236,8 @@ class BrokerGroup:
     def _make_namesrv(self) -> ServerProcess:
         if self.namesrv_kind is JAVA:
             return javarocketmq.namesrv("namesrv", self.folder, self.namesrv_port, self.java_options)
-        conf = write_conf(self.folder / "namesrv.conf", {"listenPort": self.namesrv_port})
+        settings = {"listenPort": self.namesrv_port, **self.namesrv_settings}
+        conf = write_conf(self.folder / "namesrv.conf", settings)
         return twistd("hanamesrv", "namesrv", self.folder, conf, self.namesrv_port)
 
     def _make_broker(self, kind: Kind, which: str, settings: Mapping[str, Setting]) -> ServerProcess:

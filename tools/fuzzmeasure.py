@@ -27,6 +27,15 @@ from tools.fuzz import CHECKOUT, LONGEST, corpora, forget_events, targets
 PATTERNS: Final = 300
 """Inputs of each target."""
 LONGEST_PATTERN: Final = 400
+DEAR: Final = (
+    (b"[", b"2,"),
+    (b"{", b"1:2,"),
+    (b"[", b"[],"),
+    (b"[", b"{},"),
+    (b"", b'{"":'),
+    (b"", b"a=\\n"),
+)
+"""Beginnings and patterns that cost a reader of text most, whichever the corpus has."""
 SLOW: Final = 0.03
 """Seconds from which on an input is timed again, the quickest of AGAIN counting: the machine has other work."""
 AGAIN: Final = 5
@@ -41,8 +50,8 @@ def inputs(name: str) -> Iterator[bytes]:
         whole = random.choice(known)
         begin = random.randrange(len(whole) + 1)
         patterns.append(whole[begin : begin + random.randint(1, LONGEST_PATTERN)] or b"\0")
-    for pattern in patterns:
-        head = random.choice(known)[: random.choice((0, 0, 1, 8, 64))]
+    heads = [random.choice(known)[: random.choice((0, 0, 1, 8, 64))] for _ in patterns]
+    for head, pattern in [*zip(heads, patterns, strict=True), *DEAR]:
         yield (head + pattern * (LONGEST // len(pattern) + 1))[:LONGEST]
 
 

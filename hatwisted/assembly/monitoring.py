@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 from twisted.application.service import IService
 from twisted.logger import globalLogPublisher
-from twisted.web.server import Site
 
 from hatwisted.assembly.nameserver import stacked
+from hatwisted.assembly.pageports import LOOPBACK, Claim, PageDoor, metrics_claim
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import interface_of
 from hatwisted.broker.node.brokernode import BrokerNode
@@ -20,35 +19,23 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.config.errors import SettingError
 from hatwisted.config.protection import is_loopback
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.config.tlskeys import TlsMode
+from hatwisted.metrics.brokerfigures import BrokerFigures
 from hatwisted.metrics.eventfeed import EventFeed
 from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.families import Source
 from hatwisted.metrics.groupwatch import GroupWatch
-from hatwisted.metrics.guardfigures import GuardFigures
+from hatwisted.metrics.guardfigures import GuardFigures, Guards
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
 from hatwisted.metrics.livepage import live_site
 from hatwisted.metrics.livestate import LiveState
-from hatwisted.metrics.processfigures import ProcessFigures
+from hatwisted.metrics.processfigures import ProcessFigures, Server
 from hatwisted.metrics.service import MetricsService, Runs, Served
 from hatwisted.metrics.storefigures import StoreFigures
 from hatwisted.metrics.trafficfigures import Labels, TrafficFigures, TrafficParts
-from hatwisted.metrics.web import Gate, metrics_site
-from hatwisted.remoting.interfaces import PortUnavailable
+from hatwisted.metrics.web import metrics_site
 from hatwisted.wire.networks import allow_list
-
-LOOPBACK = "127.0.0.1"
-
-
-class Claim(NamedTuple):
-    """A port. key: what its keys begin with; tls_mode: None if it isn't configured."""
-
-    port: int
-    interface: str
-    key: str
-    tls_mode: TlsMode | None
 
 
 def monitored(node: BrokerNode, parts: Parts) -> IService:
@@ -64,41 +51,28 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
         return node
     watch = LinkWatch(parts.clock, lambda: node.parts.store.log.max_offset, partial(_master_log, node))
     health = Health(node)
+    door = PageDoor(parts.listening, node.parts.page_port, allow_list(config.listen_allow_list))
     ports: list[Served] = []
     beside: list[Runs] = [watch]
     claims: list[Claim] = []
     try:
         if config.metrics_port is not None:
-            interface = interface_of(metrics_address(config))
-            claims.append(Claim(config.metrics_port, interface, "metrics", config.metrics_tls_mode))
+            claims.append(metrics_claim(config, config.metrics_port))
             exposition = Exposition(parts.clock, sources(node, watch, health))
-            ports.append(_served(node, parts, claims[-1], metrics_site(exposition, health, parts.clock)))
+            ports.append(door.opened(claims[-1], metrics_site(exposition, health, parts.clock)))
         if config.dashboard_port is not None:
             interface = interface_of(config.dashboard_address or LOOPBACK)
             claims.append(Claim(config.dashboard_port, interface, "dashboard", config.dashboard_tls_mode))
             password = _dashboard_password(config, parts)
             state = LiveState(node, watch, health, GroupWatch(node), EventFeed(globalLogPublisher))
             site, streams = live_site(state, password, parts.clock)
-            ports.append(_served(node, parts, claims[-1], site))
+            ports.append(door.opened(claims[-1], site))
             beside += [state, streams]
     except SettingError:
-        for claim in claims:
-            parts.listening.release(claim.port, claim.interface)
+        door.release(claims)
         node.parts.release_ports()
         raise
     return stacked(MetricsService(ports, beside), node)
-
-
-def _served(node: BrokerNode, parts: Parts, claim: Claim, site: Site) -> Served:
-    """A port that is claimed now. Raises SettingError."""
-    try:
-        parts.listening.claim(claim.port, claim.interface)
-    except PortUnavailable as error:
-        key = f"{claim.key}{'Address' if error.foreign_address else 'Port'}"
-        raise SettingError(key, str(error)) from None
-    listen = partial(parts.listening.listen, claim.port, interface=claim.interface)
-    networks = allow_list(node.parts.config.config.listen_allow_list)
-    return Served(node.parts.page_port(listen, claim.tls_mode), Gate(site, networks))
 
 
 def _dashboard_password(config: BrokerConfig, parts: Parts) -> str | None:
@@ -121,13 +95,6 @@ def _dashboard_password(config: BrokerConfig, parts: Parts) -> str | None:
     return text
 
 
-def metrics_address(config: BrokerConfig) -> str:
-    """Where its figures are shown: not to the whole network unless that is said."""
-    if config.metrics_address is not None:
-        return config.metrics_address
-    return LOOPBACK if config.bind_address == "0.0.0.0" else config.bind_address
-
-
 def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
     """All figures of a broker.
 
@@ -147,8 +114,16 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
         groups=config.metrics_groups,
     )
     return [
-        ProcessFigures(node, health, parts.expiries, parts.clock),
-        GuardFigures(node),
+        BrokerFigures(node),
+        ProcessFigures(Server(health, lambda: node.connections, parts.connections.most, parts.expiries)),
+        GuardFigures(
+            Guards(
+                lambda: node.refused_connections,
+                lambda: parts.entrance.refused,
+                lambda: node.incomplete_bytes,
+                parts.handshakes,
+            )
+        ),
         StoreFigures(parts.store, partial(_acks, node), parts.clock.seconds),
         MasterFigures(parts.ha, watch, parts.clock),
         SlaveFigures(partial(_slave, node), watch, parts.clock),

@@ -70,6 +70,9 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
             parts.connections,
             port_options(config),
             entrance_options(config),
+            encryption.expiries,
+            encryption.page_port,
+            lambda: encryption.handshakes,
         ),
         acl_files(config, parts, worker),
     )

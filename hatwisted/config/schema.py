@@ -340,6 +340,15 @@ class NamesrvConfig(TlsKeys, frozen=True, kw_only=True, rename="camel"):
     """The file that run-time changes are written to; that of `--conf` if the file doesn't say."""
     order_message_enable: Bool = False
     """Add the settings of ordered topics to routes."""
+    # -- monitoring
+    metrics_port: Annotated[int | None, Optional(PORT)] = None
+    """Ours: where Prometheus finds the name server's figures, and others its health; nowhere if the file doesn't
+    say."""
+    metrics_address: Annotated[str | None, Optional(Text())] = None
+    """Ours: its address; if the file doesn't say, `bindAddress` if that is one address, else 127.0.0.1."""
+    metrics_tls_mode: PageTlsMode = None
+    """Ours: does it speak TLS? disabled, permissive or enforcing; permissive if the file doesn't say, unless
+    `tls.server.mode` is disabled."""
     # -- sockets: 0 leaves a buffer to the kernel
     server_socket_backlog: Annotated[int, Whole(1)] = 1024
     """Connections that wait to be accepted, for each port."""

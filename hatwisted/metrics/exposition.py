@@ -92,7 +92,7 @@ class Exposition:
         yield counter("hatwisted_metrics_scrapes_total", "Scrapes answered.", self._scrapes)
         yield gauge(
             "hatwisted_metrics_longest_step_seconds",
-            "Longest that the broker was kept from its work by one step of a scrape.",
+            "Longest that the server was kept from its work by one step of a scrape.",
             self._longest,
         )
 

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
 from prometheus_client.core import CounterMetricFamily
 
-from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.metrics.families import Figures, counter, gauge, labelled
+from hatwisted.tls.handshakes import Handshakes
+
+
+class Guards(NamedTuple):
+    """What a server knows of those it keeps out.
+
+    - refused_connections: how many
+    - refused_requests: reason -> how many
+    - incomplete_bytes: of requests that haven't come whole, or wait
+    - handshakes: of all its ports
+    """
+
+    refused_connections: Callable[[], int]
+    refused_requests: Callable[[], Mapping[str, int]]
+    incomplete_bytes: Callable[[], int]
+    handshakes: Callable[[], Sequence[Handshakes]]
 
 
 class GuardFigures:
-    """A source. node: the broker."""
+    """A source. guards: of the server."""
 
-    def __init__(self, node: BrokerNode) -> None:
-        self._node = node
+    def __init__(self, guards: Guards) -> None:
+        self._guards = guards
 
     def __call__(self) -> Figures:
         """See families.Source."""
-        node, handshakes = self._node, self._node.parts.handshakes()
+        guards, handshakes = self._guards, self._guards.handshakes()
         yield counter(
             "hatwisted_connections_refused_total",
             "Connections of clients closed for want of room, by listenAllowList, or for what they sent.",
-            node.refused_connections,
+            guards.refused_connections(),
         )
         yield labelled(
             CounterMetricFamily,
             "hatwisted_requests_refused_total",
             "Requests refused: no account or permission, changes from elsewhere, more than a rate allows.",
             ["reason"],
-            [([reason], count) for reason, count in node.parts.entrance.refused.items()],
+            [([reason], count) for reason, count in guards.refused_requests().items()],
         )
         yield gauge(
             "hatwisted_incomplete_request_bytes",
             "Bytes of requests that haven't come whole, or wait for their turn (at most 128 MiB of a port).",
-            node.incomplete_bytes,
+            guards.incomplete_bytes(),
         )
         yield gauge(
             "hatwisted_tls_handshakes_under_way",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
@@ -22,7 +22,6 @@ from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from hatwisted.metrics.exposition import Exposition
-from hatwisted.metrics.health import Health
 from hatwisted.wire.networks import Networks, counted_as
 
 MAX_CONNECTIONS: Final = 64
@@ -124,6 +123,16 @@ class Gate(WrappingFactory):
         self._hosts.pop(p, None)
 
 
+class Probed(Protocol):
+    """What is wrong with a server, in words."""
+
+    def dead(self) -> list[str]:
+        """What only a restart mends, a line each."""
+
+    def unready(self) -> list[str]:
+        """Why clients had better go elsewhere, a line each; `dead` is among it."""
+
+
 class Page(Resource):
     """One that is read."""
 
@@ -191,7 +200,7 @@ class Figures(Page):
             self._log.failure("figures can't be shown", failure)
             if not gone:
                 request.setResponseCode(INTERNAL_SERVER_ERROR)
-                request.write(plain(request, "the figures can't be shown, the broker's log says why\n"))
+                request.write(plain(request, "the figures can't be shown, the server's log says why\n"))
                 request.finish()
 
         self._exposition.text().addCallbacks(answer, failed)
@@ -210,7 +219,7 @@ def reasons(found: list[str]) -> tuple[bool, str]:
     return not found, "".join(f"{line}\n" for line in found) or "ok\n"
 
 
-def metrics_site(exposition: Exposition, health: Health, clock: IReactorTime) -> Site:
+def metrics_site(exposition: Exposition, health: Probed, clock: IReactorTime) -> Site:
     """What the port serves.
 
     - exposition: the figures

@@ -38,6 +38,11 @@ class KvConfig:
         self._namespaces: dict[str, dict[str, str]] = {}
         self._listeners: list[Callable[[], None]] = []
 
+    @property
+    def count(self) -> int:
+        """Keys of all namespaces, and these."""
+        return len(self._namespaces) + sum(map(len, self._namespaces.values()))
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every change."""
         self._listeners.append(listener)
@@ -72,7 +77,7 @@ class KvConfig:
     def _lacking_room(self, namespace: str, key: str, value: str) -> str | None:
         """What speaks against another setting; None if nothing does."""
         every = self._namespaces.values()
-        count = len(self._namespaces) + sum(map(len, every))
+        count = self.count
         size = sum(map(len, self._namespaces))
         size += sum(len(name) + len(text) for each in every for name, text in each.items())
         former = self._namespaces.get(namespace, {}).get(key)

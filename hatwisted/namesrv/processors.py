@@ -18,7 +18,8 @@ from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
-from hatwisted.namesrv.routeinfo import Member, RouteTable
+from hatwisted.namesrv.members import Member
+from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -62,6 +63,8 @@ class NameServerProcessors:
         self._settings = settings
         self._config = config
         self._written = written
+        self.bad_total = 0
+        """Requests that couldn't be read, or were for more than there may be."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -73,6 +76,7 @@ class NameServerProcessors:
             try:
                 return handler(self, connection, request)
             except (BadRequestField, BadRegistration, TooManySettings, ConfigError) as error:
+                self.bad_total += 1
                 self._log.warn(
                     "request {code} of {peer}: {error}", code=request.code, peer=connection.peer, error=error
                 )

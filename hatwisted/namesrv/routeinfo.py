@@ -24,6 +24,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size
 from hatwisted.timing.throttle import LogThrottle
 from hatwisted.wire.registration import (
     MASTER_ID,
@@ -55,43 +56,6 @@ MAX_FILTER_SERVERS = 64
 """Addresses that one broker may name."""
 
 
-class Member(msgspec.Struct, frozen=True):
-    """One broker of a group. `address` and `ha_address` are "host:port"."""
-
-    cluster: str
-    group: str
-    id: int
-    address: str
-    ha_address: str = ""
-
-
-class Master(msgspec.Struct, frozen=True):
-    """Where a slave finds its master."""
-
-    address: str
-    ha_address: str
-
-
-class _Lease:
-    """A living member: what it registered, on which connection, when."""
-
-    __slots__ = ("connection", "filter_servers", "member", "renewed", "version")
-
-    def __init__(
-        self,
-        member: Member,
-        version: DataVersion,
-        connection: Hashable,
-        filter_servers: list[str],
-        renewed: float,
-    ) -> None:
-        self.member = member
-        self.version = version
-        self.connection = connection
-        self.filter_servers = filter_servers
-        self.renewed = renewed
-
-
 class RouteTable:
     """All groups and topics. Invariant: a group has at least one member, a topic at least one group."""
 
@@ -103,10 +67,12 @@ class RouteTable:
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._topics_of: dict[str, dict[str, None]] = {}
         """The same by group: one that goes needn't look through all topics for its own."""
-        self._leases: dict[str, _Lease] = {}
+        self._leases: dict[str, Lease] = {}
         self._routes = 0
         """How many of MAX_ROUTES there are."""
         self._twofold = LogThrottle(clock)
+        self.gone: Counter[Gone] = Counter()
+        """Why brokers went -> how many did."""
 
     # ---- what brokers say
 
@@ -139,7 +105,7 @@ class RouteTable:
                 raise
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
-            self._drop(member.address, f"it registers as {member.group} now")
+            self._drop(member.address, Gone.RENAMED, f"it registers as {member.group} now")
         made = BrokerData(broker_name=member.group, cluster=member.cluster)
         group = self._groups.setdefault(member.group, made)
         if member.id == MASTER_ID:
@@ -148,7 +114,7 @@ class RouteTable:
         # A slave's topics didn't count, whichever version it registered them with.
         if member.id == MASTER_ID and (new or self.changed(member.address, version)):
             self._merge_topics(member.group, topics.values())
-        self._leases[member.address] = _Lease(
+        self._leases[member.address] = Lease(
             member, version, connection, filter_servers, self._clock.seconds()
         )
         return None if member.id == MASTER_ID else self._master_of(group)
@@ -203,7 +169,7 @@ class RouteTable:
         if group is None or group.broker_addrs.get(broker_id) != address:
             self._log.info("unregistering {address}: not registered as {id}", address=address, id=broker_id)
             return
-        self._leases.pop(address, None)
+        self.gone[Gone.UNREGISTERED] += self._leases.pop(address, None) is not None
         self._leave(group, broker_id, "it unregistered")
 
     def changed(self, address: str, version: DataVersion) -> bool:
@@ -225,7 +191,7 @@ class RouteTable:
     def closed(self, connection: Hashable) -> None:
         """A connection is gone: so are the brokers whose last registration came on it."""
         for address in [address for address, lease in self._leases.items() if lease.connection == connection]:
-            self._drop(address, "its connection closed")
+            self._drop(address, Gone.CLOSED, "its connection closed")
 
     def expire(self) -> list[Hashable]:
         """Drop the brokers whose lease has run out; returns their connections, which are of no more use."""
@@ -234,7 +200,7 @@ class RouteTable:
             (address, lease.connection) for address, lease in self._leases.items() if lease.renewed < limit
         ]
         for address, _ in expired:
-            self._drop(address, f"it hasn't registered for {LEASE:g} s")
+            self._drop(address, Gone.EXPIRED, f"it hasn't registered for {LEASE:g} s")
         return [connection for _, connection in expired]
 
     def _enter(self, group: BrokerData, member: Member) -> bool:
@@ -285,8 +251,9 @@ class RouteTable:
             )
             self._add_queues(topic.topic_name, queues)
 
-    def _drop(self, address: str, why: str) -> None:
+    def _drop(self, address: str, reason: Gone, why: str) -> None:
         member = self._leases.pop(address).member
+        self.gone[reason] += 1
         group = self._groups.get(member.group)
         if group is not None and group.broker_addrs.get(member.id) == address:
             self._leave(group, member.id, why)
@@ -340,6 +307,11 @@ class RouteTable:
         for group in self._groups.values():
             clusters.setdefault(group.cluster, []).append(group.broker_name)
         return ClusterInfo(broker_addr_table=dict(self._groups), cluster_addr_table=clusters)
+
+    def size(self) -> Size:
+        """How much there is."""
+        leaderless = sum(MASTER_ID not in group.broker_addrs for group in self._groups.values())
+        return Size(len(self._leases), len(self._groups), leaderless, len(self._topics), self._routes)
 
     def topics(self) -> list[str]:
         """Names of all topics."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from hatwisted.acl.entrance import Entrance, EntranceOptions
 from hatwisted.config.changing import NAMESRV_EFFECTIVE
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.namesrv.auditedroutes import audited_states
 from hatwisted.namesrv.kvconfig import KvConfig
 from hatwisted.namesrv.processors import NameServerProcessors
@@ -24,11 +25,13 @@ from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.portoptions import PortOptions
+from hatwisted.remoting.requestcounts import RequestCounts
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.tls.handshakes import Handshakes
 
 EXPIRY_SCAN_INTERVAL = 10.0
 """Seconds between looks for brokers whose lease has run out (4.9.7: 10 s)."""
@@ -37,14 +40,26 @@ DEFAULT_PORT = 9876
 
 
 class NameServerPort(NamedTuple):
-    """listen: opens it; release: gives it back if it was claimed and never opened; budget: of the process's
-    connections, None: it has one of its own; options: who may connect; entrance: what they may ask."""
+    """Where a name server serves.
+
+    - listen: opens it
+    - release: gives it back if it was claimed and never opened
+    - budget: of the process's connections; None: it has one of its own
+    - options: who may connect
+    - entrance: what they may ask
+    - expiries: of certificates, path -> seconds since the epoch
+    - page_port: what opens a port of figures, in a mode of TLS that it may have of its own
+    - handshakes: of all ports
+    """
 
     listen: Listen
     release: Callable[[], None] = lambda: None
     budget: ConnectionBudget | None = None
     options: PortOptions = PortOptions()
     entrance: EntranceOptions = EntranceOptions()
+    expiries: Callable[[], Mapping[str, float]] = dict
+    page_port: Callable[[Listen, TlsMode | None], Listen] = lambda listen, _: listen
+    handshakes: Callable[[], Sequence[Handshakes]] = list
 
 
 class NameServerService(Service):
@@ -76,7 +91,9 @@ class NameServerService(Service):
         self.table = ProcessorTable()
         """Who answers what; add handlers before the service starts."""
         self._worker = worker
-        self._port = port
+        self.port = port
+        self.requests = RequestCounts()
+        self.connection_budget = port.budget or ConnectionBudget()
         self._entrance = Entrance(
             NAME_SERVER_CHANGES,
             None if acl is None else lambda: acl.accounts,
@@ -85,7 +102,7 @@ class NameServerService(Service):
         )
         self._acl = acl
         # A name server is sent no messages: whole requests cost it nothing.
-        self._factory = RemotingServerFactory(self.table, clock, False, port.options, port.budget)
+        self._factory = RemotingServerFactory(self.table, clock, False, port.options, self.connection_budget)
         self._listening: IListeningPort | None = None
         settings_file = ConfigFile(fs, config.kv_config_path, worker, self.settings.encode)
         self.settings.on_change(settings_file.save)
@@ -98,7 +115,8 @@ class NameServerService(Service):
             self._files[file] = self.config.take_file
             self._config_file = file
         saved = partial(written, tuple(self._files))
-        NameServerProcessors(self.routes, self.settings, self.config, saved).register_on(self.table)
+        self._processors = NameServerProcessors(self.routes, self.settings, self.config, saved)
+        self._processors.register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
     @property
@@ -107,6 +125,31 @@ class NameServerService(Service):
         assert self._listening is not None, "not started"
         here = self._listening.getHost()
         return f"{here.host}:{here.port}"  # type: ignore[attr-defined]
+
+    @property
+    def connections(self) -> int:
+        """Clients that are connected."""
+        return len(self._factory.connections)
+
+    @property
+    def refused_connections(self) -> int:
+        """Clients that weren't let in, for any reason."""
+        return self._factory.rejected_total
+
+    @property
+    def refused_requests(self) -> dict[str, int]:
+        """Why requests weren't served -> how many weren't."""
+        return self._entrance.refused
+
+    @property
+    def bad_requests(self) -> int:
+        """Requests that couldn't be read, or were for more than there may be."""
+        return self._processors.bad_total
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """What connections hold of requests that haven't come whole, or wait for their turn."""
+        return self._factory.partial.total
 
     def reread(self, before: NamesrvConfig, now: NamesrvConfig) -> None:
         """The configuration has been read again. before: what the last reading gave; now: what this one gives."""
@@ -122,8 +165,8 @@ class NameServerService(Service):
         """Bind the port, so that a port in use is reported before the process leaves the foreground."""
         if self._listening is None:
             states = audited_states(self.routes, self.settings, self.config)
-            self._factory.serve(self._entrance.protect(self.table, states))
-            self._listening = self._port.listen(self._factory)
+            self._factory.serve(self.requests.follow(self._entrance.protect(self.table, states)))
+            self._listening = self.port.listen(self._factory)
 
     def startService(self) -> None:
         super().startService()
@@ -153,7 +196,7 @@ class NameServerService(Service):
         return DeferredList(waits).addCallback(lambda _: self._stopped())
 
     def _stopped(self) -> None:
-        self._port.release()
+        self.port.release()
         self._worker.stop()
 
     def _expire(self) -> None:

@@ -1,4 +1,4 @@
-"""A broker's ports of figures, loaded only where one is asked for."""
+"""A server's ports of figures, loaded only where one is asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from twisted.application.service import IService
 
 from hatwisted.assembly.parts import Parts
 from hatwisted.broker.node.brokernode import BrokerNode
+from hatwisted.namesrv.service import NameServerService
 
 
 def with_figures(node: BrokerNode, parts: Parts) -> IService:
@@ -19,3 +20,12 @@ def with_figures(node: BrokerNode, parts: Parts) -> IService:
     from hatwisted.assembly.monitoring import monitored
 
     return monitored(node, parts)
+
+
+def with_name_server_figures(service: NameServerService, parts: Parts) -> IService:
+    """See `assembly.namesrvmonitoring.monitored_name_server`."""
+    if service.config.config.metrics_port is None:
+        return service
+    from hatwisted.assembly.namesrvmonitoring import monitored_name_server
+
+    return monitored_name_server(service, parts)

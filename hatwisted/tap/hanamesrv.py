@@ -12,6 +12,7 @@ from hatwisted.assembly.nameserver import build_name_server
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.load import Loaded, load_namesrv_config
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.tap.figures import with_name_server_figures
 from hatwisted.tap.realparts import this_host
 from hatwisted.tap.startup import ServerOptions, make_service
 from hatwisted.tap.storecheck import check_settings_file
@@ -38,4 +39,4 @@ def _load(path: str | None, overrides: list[str], environ: Mapping[str, str]) ->
 
 def _build(config: NamesrvConfig, parts: Parts) -> IService:
     check_settings_file(config)
-    return build_name_server(config, parts)
+    return with_name_server_figures(build_name_server(config, parts), parts)

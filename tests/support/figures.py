@@ -1,9 +1,10 @@
-"""Reads what a broker shows of itself: a page over the memory network, and the figures in it."""
+"""Reads what a server shows of itself: a page over the memory network, and the figures in it."""
 
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from twisted.internet.protocol import Protocol
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory, Protocol
 
 from tests.support.memorynode import CLIENT_HOST, MemoryNodes
 
@@ -25,6 +26,18 @@ class Reader(Protocol):
 
     def connectionLost(self, reason: object = None) -> None:
         self.closed = True
+
+
+class Once(Factory):
+    """Of one connection."""
+
+    noisy = False
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def buildProtocol(self, addr: IAddress | None) -> Reader:
+        return self._reader
 
 
 def page(nodes: MemoryNodes, address: str, path: str, host: str = CLIENT_HOST) -> tuple[int, str]:

@@ -62,7 +62,10 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
     settings = {**SETTINGS, "metricsPort": free_port(), "dashboardPort": free_port()}
     own = {"metricsPort": free_port(), "dashboardPort": free_port()}
     folder = tmp_path_factory.mktemp("strangers")
-    with BrokerGroup(folder, namesrv_kind=OURS, settings=settings, slave_settings=own) as made:
+    names = {"metricsPort": free_port()}
+    with BrokerGroup(
+        folder, namesrv_kind=OURS, settings=settings, slave_settings=own, namesrv_settings=names
+    ) as made:
         made.start()
         yield made
         made.stop()
@@ -281,8 +284,9 @@ def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """Half requests, half handshakes, answers and events that nobody takes, a body without an end."""
-    for key, probe in (("metricsPort", "healthz"), ("dashboardPort", "")):
-        port = int(str(group.settings[key]))
+    ports = [(group.settings["metricsPort"], "healthz"), (group.settings["dashboardPort"], "")]
+    for configured, probe in (*ports, (group.namesrv_settings["metricsPort"], "healthz")):
+        port = int(str(configured))
         for begun in (b"GET /metrics HTTP/1.1\r\nX: ", HELLO):
             for _ in range(100):
                 pour(connect(port, stack, STRANGER), begun)

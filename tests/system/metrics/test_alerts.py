@@ -61,9 +61,10 @@ def commit_nothing(group: BrokerGroup) -> None:
 
 
 def test_a_link_a_master_a_name_server_a_consumer_and_a_certificate(tmp_path: Path) -> None:
-    ports = [free_port(), free_port()]
+    ports = [free_port(), free_port(), free_port()]
     Issued(("localhost",), days=5).write(tmp_path, "old")
-    group = BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER")
+    names = {"metricsPort": ports[2]}
+    group = BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", namesrv_settings=names)
     with group, LinkProxy(group.ha_port) as link:
         group.link_port = link.port
         group.settings = {
@@ -80,7 +81,7 @@ def test_a_link_a_master_a_name_server_a_consumer_and_a_certificate(tmp_path: Pa
         with prometheus(tmp_path / "prometheus", ports, QUICKER) as port:
             fires(port, {"HatwistedCertificateExpires", "HatwistedUnregistered"})
             behind = {"HatwistedSlaveBehind", "HatwistedBehindItsMaster"}
-            gone = {"HatwistedLinkDown", "HatwistedNotReady", "HatwistedTablesOld"}
+            gone = {"HatwistedLinkDown", "HatwistedNotReady", "HatwistedTablesOld", "HatwistedNoMaster"}
             ends(port, behind | gone | {"HatwistedLogsDiffer"})
             put(group)
             commit_nothing(group)

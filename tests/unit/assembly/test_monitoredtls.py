@@ -6,8 +6,6 @@ import base64
 import os
 from typing import Any
 
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
@@ -20,24 +18,12 @@ from hatwisted.tls.certificatefiles import WATCH_INTERVAL
 from hatwisted.tls.handshakes import HANDSHAKE_TIMEOUT
 from hatwisted.tls.tlsconnecting import encrypted
 from tests.support.certificate import Issued, authority
-from tests.support.figures import Reader, page
+from tests.support.figures import Once, Reader, page
 from tests.support.memorynode import CLIENT_HOST, MemoryNodes
 
 MASTER = "10.0.0.1"
 PASSWORD = "operator:secret"
 METRICS, DASHBOARD = f"{MASTER}:5557", f"{MASTER}:8080"
-
-
-class Once(Factory):
-    """Of one connection."""
-
-    noisy = False
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    def buildProtocol(self, addr: IAddress | None) -> Reader:
-        return self._reader
 
 
 class MonitoredTlsTests(SynchronousTestCase):

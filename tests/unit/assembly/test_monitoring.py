@@ -11,7 +11,8 @@ from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
-from hatwisted.assembly.monitoring import metrics_address, monitored, sources
+from hatwisted.assembly.monitoring import monitored, sources
+from hatwisted.assembly.pageports import metrics_address
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
 from hatwisted.metrics import trafficfigures

@@ -30,7 +30,7 @@ from hatwisted.client.consumer import Consumer
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
-from hatwisted.namesrv.routeinfo import Member
+from hatwisted.namesrv.members import Member
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.registration import BrokerData, ClusterInfo, DataVersion
 from tests.support.clusterrig import ClusterRig, asynchronous

@@ -12,7 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
-from hatwisted.config.schema import BrokerRole
+from hatwisted.assembly.nameserver import build_name_server
+from hatwisted.assembly.namesrvmonitoring import monitored_name_server
+from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.wire.codes import RequestCode
 from tests.support.figures import Figures, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
@@ -37,7 +39,7 @@ class Row(NamedTuple):
 
 
 def rows_of(figures: Figures) -> dict[str, Row]:
-    """By name, as a broker shows them."""
+    """By name, as a server shows them."""
     found = {}
     for family in figures.families.values():
         for sample in family.samples:
@@ -72,17 +74,21 @@ class ShippedTests(SynchronousTestCase):
         self.shown = self.of_a_pair()
 
     def of_a_pair(self) -> set[str]:
-        """Names of all figures that a master and a slave with a consumer show."""
+        """Names of all figures that a master and a slave with a consumer show, and their name server."""
         nodes = MemoryNodes(self)
-        nodes.start_name_server()
+        nodes.folder.mkdir(parents=True)
+        names = NAME_SERVER.rpartition(":")[0]
+        settings = NamesrvConfig(
+            kv_config_path=str(nodes.folder / "kv.json"), metrics_port=5557, metrics_address=names
+        )
+        parts = nodes.parts(names)
+        self.start(nodes, monitored_name_server(build_name_server(settings, parts), parts))
         hosts = {"10.0.0.1": BrokerRole.SYNC_MASTER, "10.0.0.2": BrokerRole.SLAVE}
         for number, (host, role) in enumerate(hosts.items()):
             parts = nodes.parts(host)
             more: dict[str, Any] = {"broker_role": role, "broker_id": number, "metrics_port": 5557}
             config = nodes.config(host, namesrv_addr=NAME_SERVER, metrics_address=host, **more)
-            service: Any = monitored(build_broker(config, parts), parts)
-            service.startService()
-            self.addCleanup(nodes.stop, service)
+            self.start(nodes, monitored(build_broker(config, parts), parts))
         nodes.pass_time(12)
         self.assertEqual(nodes.send("10.0.0.1:10911"), 0)
         commit = {"consumerGroup": "g", "topic": "T", "queueId": 0, "commitOffset": 0}
@@ -90,11 +96,15 @@ class ShippedTests(SynchronousTestCase):
         nodes.pass_time(6)
         shown: set[str] = set()
         self.rows: dict[str, Row] = {}
-        for host in hosts:
+        for host in (*hosts, names):
             figures = Figures(page(nodes, f"{host}:5557", "/metrics")[1])
             self.rows |= rows_of(figures)
             shown |= {SUFFIXES.sub("", sample.name) for sample in figures.samples}
         return shown | SHOWN_SOMETIMES | {"hatwisted_ha_slave_link_ends_total"}
+
+    def start(self, nodes: MemoryNodes, service: Any) -> None:
+        service.startService()
+        self.addCleanup(nodes.stop, service)
 
     def names_in(self, text: str) -> set[str]:
         return {SUFFIXES.sub("", name) for name in NAME.findall(text)}

@@ -4,7 +4,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.namesrv import routeinfo
-from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, MAX_NAME, Master, Member, RouteTable
+from hatwisted.namesrv.members import Master, Member
+from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, MAX_NAME, RouteTable
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
 from tests.support.growth import Unwalked
 

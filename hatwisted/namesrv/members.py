@@ -1,0 +1,77 @@
+"""What a route table has of a broker, and how brokers leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from hatwisted.wire.registration import DataVersion
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One broker of a group. `address` and `ha_address` are "host:port"."""
+
+    cluster: str
+    group: str
+    id: int
+    address: str
+    ha_address: str = ""
+
+
+class Master(msgspec.Struct, frozen=True):
+    """Where a slave finds its master."""
+
+    address: str
+    ha_address: str
+
+
+class Lease:
+    """A living member.
+
+    - member: who it is, and where
+    - version: of the topics that it has registered
+    - connection: on which it did
+    - filter_servers: their addresses
+    - renewed: seconds since the epoch of its last word
+    """
+
+    __slots__ = ("connection", "filter_servers", "member", "renewed", "version")
+
+    def __init__(
+        self,
+        member: Member,
+        version: DataVersion,
+        connection: Hashable,
+        filter_servers: list[str],
+        renewed: float,
+    ) -> None:
+        self.member = member
+        self.version = version
+        self.connection = connection
+        self.filter_servers = filter_servers
+        self.renewed = renewed
+
+
+class Gone(Enum):
+    """Why a broker isn't registered any more."""
+
+    UNREGISTERED = "unregistered"
+    """It said so."""
+    CLOSED = "connection_closed"
+    EXPIRED = "lease_expired"
+    RENAMED = "renamed"
+    """Its address is in another group now."""
+
+
+class Size(NamedTuple):
+    """How much a route table holds. leaderless: groups without a living master; routes: topics of all groups, one
+    counting once for each group that has it."""
+
+    brokers: int
+    groups: int
+    leaderless: int
+    topics: int
+    routes: int
