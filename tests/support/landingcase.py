@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from hatwisted.clientcore.errors import OffsetsGone
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.scriptedgroup import BROKER, TOPIC, GroupsCase, ScriptedBroker, record
 
 OTHER = "broker-b"
@@ -51,8 +54,12 @@ class LandingCase(GroupsCase):
         how = LandOptions(**{"engine": "local", "compact_below": None, **options})
         return land(source or self.source(), self.table, how, **running)
 
+    def read(self, beside: bool = False) -> pa.Table:
+        """The table, or that of dead letters."""
+        return DeltaTable(dead_letter_table(self.table) if beside else self.table).to_pyarrow_table()
+
     def rows(self) -> list[tuple[str, int]]:
-        found = DeltaTable(self.table).to_pyarrow_table(columns=["broker", "queue_offset"]).to_pylist()
+        found = self.read().select(["broker", "queue_offset"]).to_pylist()
         return sorted((row["broker"], row["queue_offset"]) for row in found)
 
 
@@ -89,6 +96,21 @@ class QueueLandingCase(LandingCase):
                 self.land(self.source(failOnDataLoss="false"))
             self.forget()
         self.assertEqual(self.rows(), of(BROKER, master.high) + of(OTHER, other.high))
+
+    def test_bodies_become_a_column_and_those_that_don_t_fit_go_beside(self) -> None:
+        master = self.group(20)
+        master.messages |= {at: record(at, b'{"id": %d}' % at) for at in range(0, 20, 2)}
+        schema = Path(self.enterContext(tempfile.TemporaryDirectory()), "schema.json")
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        schemas = parse_schemas([f"{TOPIC}=json:{schema}"])
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 10})
+        more(master, 5)
+        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 5})
+        rows = self.read().to_pylist()
+        landed = {row["queue_offset"]: row[TOPIC] and row[TOPIC]["id"] for row in rows}
+        self.assertEqual(landed, {at: at if at in range(0, 20, 2) else None for at in range(25)})
+        dead = self.read(beside=True)["queue_offset"].to_pylist()
+        self.assertEqual(sorted(dead), [at for at in range(25) if landed[at] is None])
 
     def test_a_broker_of_before_that_is_away_is_missed(self) -> None:
         self.group(40)

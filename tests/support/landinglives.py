@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import hatwisted
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support import landingfaults
 from tests.support.processgroup import process_group
 
@@ -65,19 +66,26 @@ class Lives:
     - stores: what is landed
     - table: where
     - folder: of files that belong to nothing else
+    - schemas: of topics, as on the command line
     """
 
-    def __init__(self, program: subprocess.Popen[str], stores: list[str], table: str, folder: Path) -> None:
+    def __init__(
+        self,
+        program: subprocess.Popen[str],
+        stores: list[str],
+        table: str,
+        folder: Path,
+        schemas: Sequence[str] = (),
+    ) -> None:
         self._program = program
-        self._stores = stores
-        self._table = table
+        self._what = {"stores": stores, "table": table, "schemas": list(schemas)}
         self._folder = folder
 
     def live(self, fault: str | None = None, **more: Any) -> Life:
         """One landing. more: `end`, the step; `after`, seconds to a kill; `checkpoint`, a folder of its own."""
         told = str(self._folder / "life.json")
         Path(told).unlink(missing_ok=True)
-        return self._order(stores=self._stores, table=self._table, told=told, fault=fault, **more)
+        return self._order(**self._what, told=told, fault=fault, **more)
 
     def go_on(self, life: Life) -> Life:
         """A stopped one, to its end."""
@@ -93,7 +101,11 @@ class Lives:
 
 @contextmanager
 def lives(
-    stores: list[str], table: str, folder: Path, environment: dict[str, str] | None = None
+    stores: list[str],
+    table: str,
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    schemas: Sequence[str] = (),
 ) -> Iterator[Lives]:
     """The program, as long as it's needed.
 
@@ -101,11 +113,12 @@ def lives(
     - table: where
     - folder: of files that belong to nothing else
     - environment: more of it
+    - schemas: of topics, as on the command line
     """
     pipe, told = subprocess.PIPE, {**os.environ, **(environment or {})}
     command = (sys.executable, "-m", "tests.support.landinglives")
     with process_group(*command, stdin=pipe, stdout=pipe, env=told) as program:
-        yield Lives(program, stores, table, folder)
+        yield Lives(program, stores, table, folder, schemas)
 
 
 def drawn(
@@ -186,6 +199,7 @@ def _life(order: dict[str, Any]) -> None:
         max_bytes_per_trigger=BATCH_BYTES,
         compact_below=1 << 20,
         checkpoint=order.get("checkpoint"),
+        schemas=parse_schemas(order["schemas"]),
     )
     steps = Steps(End(*order["end"]) if order.get("end") else None)
     try:

@@ -1,4 +1,5 @@
-"""A table's name, its catalog and its schema: made, widened, or refused with the column that doesn't fit.
+"""A table's name, its catalog and its schema: made, widened (columntypes.py), or refused by a column that doesn't
+fit.
 
     iceberg:lake.rocketmq.messages     catalog `lake`, namespace `rocketmq`, table `messages`
 
@@ -20,10 +21,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from hatwisted.pipeline.delta.deadletters import SUFFIX
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
+from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
+from hatwisted.pipeline.iceberg.columntypes import fitting
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -60,6 +64,11 @@ class IcebergName:
         if len(table) < 2 or not all((catalog, *table)):
             raise WrongTable(f"{text}: doesn't name a table: give {PREFIX}CATALOG.NAMESPACE.TABLE")
         return cls(catalog, tuple(table))
+
+    @property
+    def beside(self) -> IcebergName:
+        """The table of its dead letters."""
+        return IcebergName(self.catalog, (*self.table[:-1], self.table[-1] + SUFFIX))
 
     def __str__(self) -> str:
         return PREFIX + ".".join((self.catalog, *self.table))
@@ -134,17 +143,18 @@ class IcebergName:
 
     def _widened(self, table: Table, rows: pa.Schema) -> Table:
         there = table.schema()
-        types = there.as_arrow()
+        types = plain_schema(there)
+        wider = []
         for item in rows:
-            if item.name in there.column_names and not _holds(types.field(item.name).type, item.type):
-                raise WrongSchema(
-                    f"{self}: column {item.name} is {there.find_type(item.name)} in the table and {item.type} in"
-                    " the log; rename the table's column or land into another table"
-                )
-        missing = [item for item in rows if item.name not in there.column_names]
-        if missing:
+            kind = item.type
+            if item.name in types.names:
+                kind = fitting(types.field(item.name).type, item.type, f"{self}: column {item.name}")
+                if kind.equals(types.field(item.name).type):
+                    continue
+            wider.append(pa.field(item.name, kind))
+        if wider:
             with table.update_schema() as change:
-                change.union_by_name(pa.schema([item.with_nullable(True) for item in missing]))
+                change.union_by_name(pa.schema(wider))
         for item in there.fields:
             if item.required and item.name not in rows.names:
                 raise WrongSchema(
@@ -185,32 +195,6 @@ def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] != "sqlalchemy":
             raise
         raise WrongTable(f"{name}: its catalog can't be used: {one_line(error)}") from error
-
-
-def _holds(table: pa.DataType, rows: pa.DataType) -> bool:
-    """Does a column of type `table` hold every value of type `rows`? pyiceberg's texts and bytes are large."""
-    for kind in (_is_text, _is_bytes):
-        if kind(table):
-            return bool(kind(rows))
-    if pa.types.is_map(rows):
-        return bool(
-            pa.types.is_map(table)
-            and _holds(table.key_type, rows.key_type)
-            and _holds(table.item_type, rows.item_type)
-        )
-    if pa.types.is_list(rows):
-        lists = pa.types.is_list(table) or pa.types.is_large_list(table)
-        return bool(lists and _holds(table.value_type, rows.value_type))
-    integers = pa.types.is_signed_integer(table) and pa.types.is_signed_integer(rows)
-    return bool(table.equals(rows) or (integers and table.bit_width >= rows.bit_width))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def one_line(error: Exception) -> str:

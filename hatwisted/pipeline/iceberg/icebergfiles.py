@@ -17,11 +17,14 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
+from hatwisted.pipeline.iceberg.nulls import keep_nulls
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+keep_nulls()
 
 RUN_LETTERS: Final = 12
 """Of a run's name, in hexadecimal."""
@@ -41,18 +44,19 @@ class FileIds:
     """
 
     def __init__(self, run: str) -> None:
-        self._run = run
-        self._number = 0
+        self.run = run
+        self.number = 0
+        """Of the last name."""
 
     def next(self) -> uuid.UUID:
         """For the files of one call."""
-        self._number += 1
-        return uuid.UUID(f"{self._run}{self._number:0{32 - RUN_LETTERS}x}")
+        self.number += 1
+        return uuid.UUID(f"{self.run}{self.number:0{32 - RUN_LETTERS}x}")
 
     @property
     def note(self) -> dict[str, str]:
         """For a snapshot: all files so far are in the table then, or removed."""
-        return {WRITTEN: f"{self._run} {self._number}"}
+        return {WRITTEN: f"{self.run} {self.number}"}
 
     @staticmethod
     def settled(snapshot: Snapshot, run: str) -> int | None:

@@ -3,8 +3,9 @@
 A run's files carry its name and are numbered (`FileIds`), and each commit says up to where they are settled. So
 what a killed run left is known by its name: files of the run that a claim has just ended, with higher numbers than
 its last commit's. It can't commit them any more, whatever it still does. They are looked up in all snapshots
-nevertheless, which is done only if there are any. What a run leaves whose successor is killed before it comes to
-remove that stays, for tools such as Spark's `remove_orphan_files`.
+nevertheless, which is done only if there are any. Lists of dead letters (deadletters.py) have such names, too.
+What a run leaves whose successor is killed before it comes to remove that stays, for tools such as Spark's
+`remove_orphan_files`.
 
 Where old snapshots expire, the files that compactions and deletions replaced go with them, as in Iceberg's own
 expiry. That is done where it's plain which those are: one line of snapshots, of which the oldest expire. Where
@@ -35,7 +36,7 @@ AT_A_TIME: Final = 16
 """Manifests that are read, or files that are removed, at once: an object store takes a while for each."""
 DATA_PATH: Final = "write.data.path"
 GC: Final = "gc.enabled"
-_OURS: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-0000-0000-0000([0-9a-f]{8})\.parquet$")
+_OURS: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-0000-0000-0000([0-9a-f]{8})\.(?:parquet|avro)$")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -85,7 +86,7 @@ def expired_files(table: Table, expiring: Sequence[int]) -> list[str]:
     kept = _manifests(table, [line[first], line[-1]])
     dropped = [manifest for path, manifest in before.items() if path not in kept]
     data = _files_in(table, dropped) - _files_in(table, kept.values()) if dropped else set()
-    own = [f"{table.location()}/", _data_location(table)]
+    own = [f"{table.location()}/", data_location(table)]
     lists = [snapshot.manifest_list for snapshot in line[:first]]
     found = [*data, *(manifest.manifest_path for manifest in dropped), *lists]
     return sorted(path for path in found if path.startswith(tuple(own)))
@@ -141,13 +142,14 @@ def _files_in(table: Table, manifests: Iterable[ManifestFile]) -> set[str]:
 # ---- where they are
 
 
-def _data_location(table: Table) -> str:
+def data_location(table: Table) -> str:
+    """The folder of its data, with a slash at its end."""
     return str(table.properties.get(DATA_PATH, f"{table.location()}/data")).rstrip("/") + "/"
 
 
 def _data_files(table: Table) -> list[str]:
     """The addresses of all files there, whoever wrote them. pyiceberg's own ways to files don't list any."""
-    location = _data_location(table).rstrip("/")
+    location = data_location(table).rstrip("/")
     files = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
     scheme, place, path = files.parse_location(location, files.properties)
     selector = fs.FileSelector(path, recursive=True, allow_not_found=True)

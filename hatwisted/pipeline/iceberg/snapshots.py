@@ -54,6 +54,8 @@ TAIL: Final = "hatwisted.tail."
 """Keys of a snapshot's summary, followed by a broker's name."""
 NO_TAILS: Final = "hatwisted.queues-only"
 """Key of a snapshot's summary: no broker's rows end at one place of its log, as each came queue by queue."""
+SETTLED: Final = "hatwisted.settled"
+"""Key of the summary of a claim: the number of a snapshot."""
 RUN: Final = "hatwisted.run."
 """Properties of the table, followed by a broker's name: the run that lands it."""
 BY_QUEUE: Final = "hatwisted.byqueue."
@@ -107,6 +109,7 @@ def claim(
     brokers: Iterable[str],
     held: IcebergClaim | None = None,
     by_queue: bool = False,
+    settled: int | None = None,
 ) -> IcebergClaim:
     """Take over the landing of brokers from every earlier run. Raises ByQueue if a log is to be landed of which
     the table has some queues.
@@ -116,6 +119,7 @@ def claim(
     - brokers: whose logs
     - held: a claim of some of them that this run has had so far; Fenced if it has ended
     - by_queue: are queues landed (queuenotes.py)?
+    - settled: the snapshot up to which no batch's dead letters are missing (deadletters.py)
     """
     wanted, run = tuple(sorted(set(brokers))), uuid.uuid4().hex[:RUN_LETTERS]
     for _ in range(ATTEMPTS):
@@ -130,7 +134,8 @@ def claim(
         change = _Once(table)
         marks = {BY_QUEUE + broker: str(by_queue).lower() for broker in wanted if by_queue}
         change.set_properties({RUN + broker: found.run for broker in found.brokers} | marks)
-        note = {f"{NOTE}claim": found.run} | noted(table)
+        looked = {} if settled is None else {SETTLED: str(settled)}
+        note = {f"{NOTE}claim": found.run} | looked | noted(table)
         try:
             with plainly(name):
                 _commit(change, [], note)
@@ -236,7 +241,7 @@ def append_once(
     name: str,
     files: Sequence[DataFile],
     *,
-    held: IcebergClaim,
+    held: IcebergClaim | None,
     checked: Callable[[], dict[str, str] | None],
     note: Mapping[str, str],
 ) -> bool:
@@ -246,14 +251,15 @@ def append_once(
     - table: which
     - name: of the table, for errors
     - files: finished ones
-    - held: the claim
+    - held: the claim; None: it takes none
     - checked: looks at the table as it is now; what the snapshot has to carry on, or None if the files are there
     - note: what it says besides
     """
     for _ in range(ATTEMPTS):
         with plainly(name):
             table.refresh()
-        held.check(table, name)
+        if held is not None:
+            held.check(table, name)
         carried = checked()
         if carried is None:
             return False

@@ -22,14 +22,12 @@ from deltalake import DeltaTable
 from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
-from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import NOTE, noted_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
-from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support import landingcase
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
-from tests.support.scriptedgroup import BROKER, TOPIC, record
+from tests.support.scriptedgroup import BROKER, record
 
 
 class AnyTests(landingcase.QueueLandingCase):
@@ -60,21 +58,6 @@ class OnceTests(LandingCase):
             self.assertEqual(self.rows(), of(BROKER, master.high))
             _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
             self.assertEqual(unknown, frozenset())
-
-    def test_bodies_become_a_column_and_those_that_don_t_fit_go_beside(self) -> None:
-        master = self.group(20)
-        master.messages |= {at: record(at, b'{"id": %d}' % at) for at in range(0, 20, 2)}
-        schema = Path(self.table).with_name("schema.json")
-        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
-        schemas = parse_schemas([f"{TOPIC}=json:{schema}"])
-        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 10})
-        more(master, 5)
-        self.assertEqual(self.land(schemas=schemas).dead_letters, {"malformed": 5})
-        rows = DeltaTable(self.table).to_pyarrow_table(columns=["queue_offset", TOPIC]).to_pylist()
-        landed = {row["queue_offset"]: row[TOPIC] and row[TOPIC]["id"] for row in rows}
-        self.assertEqual(landed, {at: at if at in range(0, 20, 2) else None for at in range(25)})
-        dead = DeltaTable(dead_letter_table(self.table)).to_pyarrow_table()["queue_offset"].to_pylist()
-        self.assertEqual(sorted(dead), [at for at in range(25) if landed[at] is None])
 
     def test_a_table_whose_commits_say_nothing_of_queues_is_asked_itself(self) -> None:
         """One that was landed by an earlier version: its rows say where to go on."""

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("pyiceberg", reason='pyiceberg isn\'t installed: pip install "hatwisted[iceberg]"')
 
+import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
@@ -21,6 +22,7 @@ from pyiceberg.table import Table
 from hatwisted.clientcore.errors import OffsetsGone
 from hatwisted.pipeline.delta.errors import ByQueue, WrongTable
 from hatwisted.pipeline.iceberg import queuenotes, snapshots
+from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.queuenotes import noted_queues
 from hatwisted.pipeline.iceberg.snapshots import claim
 from hatwisted.pipeline.jobs.land.landing import LandOptions, engine_for, land
@@ -44,9 +46,9 @@ class IcebergCase(LandingCase):
     def loaded(self) -> Table:
         return load_catalog("lake").load_table(("rocketmq", "messages"))
 
-    def rows(self) -> list[tuple[str, int]]:
-        found = self.loaded.scan(selected_fields=("broker", "queue_offset")).to_arrow().to_pylist()
-        return sorted((row["broker"], row["queue_offset"]) for row in found)
+    def read(self, beside: bool = False) -> pa.Table:
+        name = IcebergName.parse(self.table)
+        return (name.beside if beside else name).load().scan().to_arrow()
 
     def files(self) -> set[str]:
         return {path.name for path in (self.folder / "warehouse").rglob("*.parquet")}

@@ -8,6 +8,7 @@ broker's rows end (iceberg/snapshots.py), or each queue's (iceberg/queuenotes.py
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.errors import Fenced
-from hatwisted.pipeline.delta.landedrows import landed_names
+from hatwisted.pipeline.delta.landedfiles import columns_to_read
 from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
+    from hatwisted.pipeline.iceberg.catalogs import IcebergName
     from hatwisted.pipeline.iceberg.icebergfiles import FileIds, IcebergFiles
+    from hatwisted.pipeline.iceberg.landedfiles import LandedFiles, LandedTables
     from hatwisted.pipeline.iceberg.snapshots import IcebergClaim
 
 LANDING: Final = "hatwisted.landing"
@@ -43,8 +46,9 @@ class Done:
     bytes: int = 0
     log_bytes: int = 0
     snapshots: list[int] = field(default_factory=list)
+    dead_letters: Counter[str] = field(default_factory=Counter)
 
-    def add(self, batch: IcebergFiles, files: Sequence[DataFile], table: Table) -> None:
+    def add(self, batch: LandedFiles, files: Sequence[DataFile], table: Table) -> None:
         """A batch that the table now has.
 
         - batch: which
@@ -53,10 +57,11 @@ class Done:
         """
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        self.rows += batch.rows
+        self.rows += batch.rows.rows
         self.files += len(files)
         self.bytes += sum(file.file_size_in_bytes for file in files)
-        self.log_bytes += batch.log_bytes
+        self.log_bytes += batch.rows.log_bytes
+        self.dead_letters += batch.counts
         self.snapshots.append(snapshot.snapshot_id)
 
 
@@ -64,8 +69,7 @@ class Done:
 class _ClaimedIceberg:
     """See ClaimedTable.
 
-    - table: prepared
-    - name: of the table
+    - into: the table, and that of its dead letters
     - held: the claim of the brokers
     - how: options
     - ids: names of its files
@@ -73,8 +77,7 @@ class _ClaimedIceberg:
 
     by_queue: ClassVar[bool]
     """Are queues landed?"""
-    table: Table
-    name: str
+    into: LandedTables
     held: IcebergClaim
     how: LandOptions
     ids: FileIds
@@ -83,7 +86,17 @@ class _ClaimedIceberg:
     @property
     def columns(self) -> tuple[str, ...]:
         """See ClaimedTable."""
-        return landed_names(self.how.columns)
+        return columns_to_read(self.how.columns, self.how.schemas)
+
+    @property
+    def table(self) -> Table:
+        """Where rows land."""
+        return self.into.table
+
+    @property
+    def name(self) -> str:
+        """The table's."""
+        return str(self.into.name)
 
     @property
     def brokers(self) -> Collection[str]:
@@ -93,7 +106,6 @@ class _ClaimedIceberg:
     def widen(self, brokers: Collection[str]) -> bool:
         """Claim these brokers as well; False if they all are."""
         from hatwisted.pipeline.iceberg.icebergfiles import FileIds
-        from hatwisted.pipeline.iceberg.orphans import remove_left
         from hatwisted.pipeline.iceberg.snapshots import claim
 
         wanted = {*self.held.brokers, *brokers}
@@ -101,25 +113,27 @@ class _ClaimedIceberg:
             return False
         self.held = claim(self.table, self.name, wanted, self.held, self.by_queue)
         self.ids = FileIds(self.held.run)
-        remove_left(self.table, self.name, self.held.ended)
+        settle_ended(self.table, self.into.name, self.held.ended)
         return True
 
     def batch(self) -> IcebergBatch:
         """See ClaimedTable."""
-        from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
+        from hatwisted.pipeline.iceberg.landedfiles import LandedFiles
 
-        return IcebergBatch(self, IcebergFiles(self.table, self.name, self.ids))
+        return IcebergBatch(self, LandedFiles(self.into, self.ids))
 
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots."""
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 
-        below = self.how.compact_below
-        done = Compaction() if below is None else compact(self.table, self.name, below, self.ids)
-        expire(self.table, self.name)
+        done, below = Compaction(), self.how.compact_below
+        for table, name in ((self.table, self.into.name), (self.into.beside, self.into.name.beside)):
+            if table is not None:
+                done += Compaction() if below is None else compact(table, str(name), below, self.ids)
+                expire(table, str(name))
         return done
 
-    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
         """A snapshot with a batch.
 
         - finished: its files
@@ -138,7 +152,7 @@ class IcebergBatch:
     """
 
     landing: _ClaimedIceberg
-    files: IcebergFiles
+    files: LandedFiles
 
     def write(self, rows: pa.RecordBatch) -> None:
         """See Batch."""
@@ -146,17 +160,15 @@ class IcebergBatch:
 
     def commit(self, queues: QueueTails | None = None) -> bool:
         """See Batch."""
-        from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
-
         run, finished = self.landing, self.files.close()
         if not finished:
             return False
         try:
             run.append(finished, self.files, queues)
         except Fenced:
-            # Whatever became of its tries, there won't be another one.
-            remove_unmentioned(run.table, run.name, [file.file_path for file in finished])
+            self.files.remove()  # whatever became of its tries, there won't be another one
             raise
+        self.files.keep()
         run.done.add(self.files, finished, run.table)
         return True
 
@@ -182,14 +194,14 @@ class IcebergLanding(_ClaimedIceberg):
         self.ends = landed_tails(self.table, self.name, self.held.brokers)
         return dict(self.ends)
 
-    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
         """See _ClaimedIceberg."""
         from hatwisted.pipeline.iceberg.snapshots import append
 
-        moved = {broker: (self.ends.get(broker), tail) for broker, tail in batch.tails.items()}
-        note = rows_note(batch) | self.ids.note
+        moved = {broker: (self.ends.get(broker), tail) for broker, tail in batch.rows.tails.items()}
+        note = rows_note(batch.rows) | batch.note
         append(self.table, self.name, finished, held=self.held, moved=moved, note=note)
-        self.ends |= batch.tails
+        self.ends |= batch.rows.tails
 
 
 @dataclass(kw_only=True)
@@ -222,12 +234,12 @@ class IcebergQueues(_ClaimedIceberg):
         brokers = next((each[LANDED_BROKERS] for each in said if each.get(LANDING) == digest), "[]")
         return [str(broker) for broker in json.loads(brokers)]
 
-    def append(self, finished: Sequence[DataFile], batch: IcebergFiles, queues: QueueTails | None) -> None:
+    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
         """See _ClaimedIceberg."""
         from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues
 
         brought = BroughtQueues(queues or {}, self.after)
-        note = self.note | rows_note(batch) | self.ids.note
+        note = self.note | rows_note(batch.rows) | batch.note
         append_queues(self.table, self.name, finished, held=self.held, brought=brought, note=note)
         self._look()
 
@@ -240,6 +252,21 @@ class IcebergQueues(_ClaimedIceberg):
         snapshot = self.table.current_snapshot()
         assert snapshot is not None  # the claim's at least
         self.after = snapshot.snapshot_id
+
+
+def settle_ended(table: Table, name: IcebergName, ended: Collection[str]) -> list[str]:
+    """Make up for what runs have promised that have just ended by a claim, and remove what they left; the files'
+    addresses.
+
+    - table: which
+    - name: of the table
+    - ended: names of the runs
+    """
+    from hatwisted.pipeline.iceberg.deadletters import remove_left_beside, settle
+    from hatwisted.pipeline.iceberg.orphans import remove_left
+
+    settle(table, name)
+    return remove_left(table, str(name), ended) + remove_left_beside(name, ended)
 
 
 def rows_note(files: IcebergFiles) -> dict[str, str]:

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
-from hatwisted.pipeline.jobs.land.icebergbatches import IcebergLanding, IcebergQueues
+from hatwisted.pipeline.jobs.land.icebergbatches import IcebergLanding, IcebergQueues, settle_ended
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
+from hatwisted.pipeline.schemas.topicschemas import check_schemas
 
 
 def check_iceberg(source: LandingSource, table: str, how: LandOptions) -> None:
@@ -26,8 +26,6 @@ def check_iceberg(source: LandingSource, table: str, how: LandOptions) -> None:
     reason = unsupported(source, how)
     if how.engine == "spark":
         reason = "Spark's part is Delta"
-    elif reason is None and how.schemas:
-        reason = "bodies become columns in Delta tables only"
     elif reason is None and how.checkpoint is not None:
         reason = "it keeps no checkpoint, as the table says how far it is"
     if reason is not None:
@@ -56,17 +54,21 @@ def land_iceberg(
     check_iceberg(source, table, how)
     begun, by_queue = seconds(), isinstance(source, Cluster)
     brokers = source.writer().brokers
-    opened = name.prepare(landed_schema(how.columns))
+    check_schemas(how.schemas)
+    name.open_catalog()  # or what is said about that
+    from hatwisted.pipeline.iceberg.deadletters import settle
     from hatwisted.pipeline.iceberg.icebergfiles import FileIds
-    from hatwisted.pipeline.iceberg.orphans import remove_left
+    from hatwisted.pipeline.iceberg.landedfiles import LandedTables
     from hatwisted.pipeline.iceberg.snapshots import check_whole, claim, landed_tails
 
+    tables = LandedTables.prepare(name, how.columns, how.schemas)
+    opened = tables.table
     if not by_queue:
         check_whole(opened, table, brokers)
         source.check(landed_tails(opened, table, brokers))
-    held = claim(opened, table, brokers, by_queue=by_queue)
-    removed, ids = remove_left(opened, table, held.ended), FileIds(held.run)
-    common: Any = {"table": opened, "name": table, "held": held, "how": how, "ids": ids}
+    held = claim(opened, table, brokers, by_queue=by_queue, settled=settle(opened, name))
+    removed = settle_ended(opened, name, held.ended)  # what they committed before the claim took effect, too
+    common: Any = {"into": tables, "held": held, "how": how, "ids": FileIds(held.run)}
     into: IcebergQueues | IcebergLanding
     if isinstance(source, Cluster):
         into = IcebergQueues(source=source, **common)
@@ -87,7 +89,7 @@ def land_iceberg(
         removed=len(removed),
         compacted=compaction.removed,
         put_off=compaction.put_off,
-        dead_letters={},
+        dead_letters=dict(sorted(done.dead_letters.items())),
         damages=0,
         stopped=stopped,
     )

@@ -6,11 +6,13 @@ import json
 import sys
 import tempfile
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
 from unittest.mock import patch
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta import compaction, deadletters, landedfiles
@@ -61,12 +63,25 @@ class SchemaCase(TestCase):
         how = LandOptions(engine="local", compact_below=None, schemas=self.schema(schema), **options)
         return land([str(self.store)], self.table, how)
 
+    def rows(self, table: str) -> pa.Table:
+        return DeltaTable(table).to_pyarrow_table()
+
+    def files(self, table: str) -> set[str]:
+        """The names of those that it consists of."""
+        return {Path(path).name for path in DeltaTable(table).file_uris()}
+
+    def version(self) -> int:
+        return DeltaTable(self.table).version()
+
+    def merging(self, number: int) -> AbstractContextManager[Any]:
+        """So many small files are worth it."""
+        return patch.dict(compaction.compact.__kwdefaults__, min_files=number)
+
     def values(self, column: str = "Orders") -> list[Any]:
-        rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset", column])
-        return list(rows.sort_by("physical_offset").column(column).to_pylist())
+        return list(self.rows(self.table).sort_by("physical_offset").column(column).to_pylist())
 
     def dead(self, *columns: str) -> list[Any]:
-        rows = DeltaTable(self.beside).to_pyarrow_table().sort_by("physical_offset").to_pylist()
+        rows = self.rows(self.beside).sort_by("physical_offset").to_pylist()
         return [tuple(row[name] for name in columns) if len(columns) > 1 else row[columns[0]] for row in rows]
 
 
@@ -111,7 +126,7 @@ class LandedValuesTests(SchemaCase):
     def test_bodies_needn_t_land_themselves(self) -> None:
         self.append(*GOOD, *BAD)
         self.land(columns=["tags"])
-        names = DeltaTable(self.table).to_pyarrow_table().column_names
+        names = self.rows(self.table).column_names
         self.assertNotIn("body", names)
         self.assertEqual(self.values()[1]["id"], 2)
         self.assertEqual(self.dead("body"), list(BAD))
@@ -159,8 +174,7 @@ class OnceTests(SchemaCase):
         self.assertEqual(len(self.values()), len(bodies))
         self.assertEqual(self.dead("body"), [body for body in bodies if body.startswith(b"bad")])
         for table in (self.table, self.beside):
-            mentioned = {Path(path).name for path in DeltaTable(table).file_uris()}
-            self.assertEqual({path.name for path in Path(table).glob("topic=*/*/*")}, mentioned)
+            self.assertEqual({path.name for path in Path(table).glob("topic=*/*/*")}, self.files(table))
 
     def between(self) -> None:
         """A landing that ends between its two commits."""
@@ -271,11 +285,11 @@ class GrowthTests(SchemaCase):
     def test_a_field_of_another_type_is_refused_before_a_row_is_read(self) -> None:
         self.append(*GOOD)
         self.land()
-        version = DeltaTable(self.table).version()
+        version = self.version()
         for kind, there in (("string", "int64"), ("number", "int64")):
             with self.assertRaisesRegex(WrongSchema, rf"column Orders\.id is {there} in the table"):
                 self.land({"type": "object", "properties": {"id": {"type": kind}}})
-        self.assertEqual(DeltaTable(self.table).version(), version)
+        self.assertEqual(self.version(), version)
 
     def test_a_topic_gets_a_schema_later(self) -> None:
         self.append(*GOOD)
@@ -286,15 +300,15 @@ class GrowthTests(SchemaCase):
 
     def test_small_files_are_compacted_across_schemas(self) -> None:
         self.append(*GOOD)
-        self.enterContext(patch.dict(compaction.compact.__kwdefaults__, min_files=4))
+        self.enterContext(self.merging(4))
         for number in range(5):
             self.append(*GOOD, *BAD)
             name = f"field{number}"
             schema = {"type": "object", "properties": {"id": {"type": "integer"}, name: {"type": "string"}}}
             how = LandOptions(engine="local", schemas=self.schema(schema))
             land([str(self.store)], self.table, how)
-        self.assertLess(len(DeltaTable(self.table).file_uris()), 4)
-        self.assertLess(len(DeltaTable(self.beside).file_uris()), 4)
+        self.assertLess(len(self.files(self.table)), 4)
+        self.assertLess(len(self.files(self.beside)), 4)
         # Its id isn't required here.
         self.assertEqual([value["id"] for value in self.values() if value][:4], [1, 2, 1, 2])
         self.assertEqual(len(self.values()), len(self.log.offsets))

@@ -1,0 +1,265 @@
+"""Topics with schemas landed into Iceberg tables: the same columns and dead letters as in Delta tables, each once
+through interruptions at every step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from pyiceberg.types import IntegerType
+
+from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.iceberg import deadletters, snapshots, upkeep
+from hatwisted.pipeline.iceberg.catalogs import IcebergName
+from hatwisted.pipeline.iceberg.deadletters import settle
+from hatwisted.pipeline.iceberg.snapshots import claim
+from hatwisted.pipeline.jobs.land import locallanding
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.logbuilder import START_TIME
+from tests.unit.pipeline.jobs import test_landschemas
+from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
+
+NAME = IcebergName.parse("iceberg:lake.rocketmq.messages")
+
+
+class IcebergSchemas(SchemaCase):
+    """SchemaCase's tables, in a catalog."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.enterContext(iceberg_catalog(self.folder))
+        self.table, self.beside = str(NAME), str(NAME.beside)
+
+    def loaded(self, table: str) -> Table:
+        return load_catalog("lake").load_table(IcebergName.parse(table).table)
+
+    def rows(self, table: str) -> pa.Table:
+        return self.loaded(table).scan().to_arrow()
+
+    def files(self, table: str) -> set[str]:
+        return {task.file.file_path.rpartition("/")[2] for task in self.loaded(table).scan().plan_files()}
+
+    def version(self) -> int:
+        return len(self.loaded(self.table).snapshots())
+
+    def merging(self, number: int) -> AbstractContextManager[Any]:
+        return patch.object(upkeep, "MIN_FILES", number)
+
+    def on_disk(self) -> set[str]:
+        """Data files of both tables, and lists of dead letters."""
+        return {path.name for path in (self.folder / "warehouse").rglob("data/**/*") if path.is_file()}
+
+
+class LandedValuesTests(IcebergSchemas, test_landschemas.LandedValuesTests):
+    def test_what_is_null_and_what_is_empty_are_two_things(self) -> None:
+        """Also where lists and maps are of records, which pyiceberg by itself doesn't keep apart."""
+        record = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True}]}
+        kinds = {
+            "list": {"type": "array", "elementType": record, "containsNull": True},
+            "map": {"type": "map", "keyType": "string", "valueType": record, "valueContainsNull": True},
+            "plain": {"type": "array", "elementType": "long", "containsNull": True},
+        }
+        fields = [{"name": name, "type": kind, "nullable": True} for name, kind in kinds.items()]
+        bodies = (
+            {"list": [{"n": 1}, {"n": 2}], "map": {"a": {"n": 1}}, "plain": [1]},
+            {},
+            {"list": [], "map": {}, "plain": []},
+            {"list": [{}, None], "map": {"b": None}, "plain": [None]},
+        )
+        for _ in range(4):
+            self.append(*(json.dumps(body).encode() for body in bodies))
+            self.assertEqual(self.land({"type": "struct", "fields": fields}).dead_letters, {})
+        with self.merging(4):
+            how = LandOptions(engine="local", schemas=self.schema({"type": "struct", "fields": fields}))
+            found = land([str(self.store)], self.table, how)
+        self.assertEqual((found.compacted, found.put_off), (4, ()))
+        expected = [
+            {"list": [{"n": 1}, {"n": 2}], "map": [("a", {"n": 1})], "plain": [1]},
+            {"list": None, "map": None, "plain": None},
+            {"list": [], "map": [], "plain": []},
+            {"list": [{"n": None}, None], "map": [("b", None)], "plain": [None]},
+        ]
+        self.assertEqual(self.values(), expected * 4)
+        # As others read it:
+        (file,) = (task.file.file_path for task in self.loaded(self.table).scan().plan_files())
+        there = pq.read_table(file.removeprefix("file://")).sort_by("physical_offset").column("Orders")
+        self.assertEqual(there.to_pylist(), expected * 4)
+
+
+class GrowthTests(IcebergSchemas, test_landschemas.GrowthTests):
+    def test_columns_become_wider(self) -> None:
+        kinds = {"type": "struct", "fields": [{"name": "price", "type": "decimal(10,2)", "nullable": True}]}
+        self.append(b'{"price": 1.25}')
+        self.land(kinds)
+        catalog = load_catalog("lake")
+        with catalog.load_table(NAME.table).update_schema() as change:
+            change.add_column(("Orders", "paid"), IntegerType())
+        kinds["fields"] = [
+            {"name": "price", "type": "decimal(12,2)", "nullable": True},
+            {"name": "paid", "type": "long", "nullable": True},
+        ]
+        self.append(b'{"price": 1234567890.25, "paid": 4294967296}')
+        self.assertEqual(self.land(kinds).dead_letters, {})
+        self.assertEqual(
+            [(str(value["price"]), value["paid"]) for value in self.values()],
+            [("1.25", None), ("1234567890.25", 1 << 32)],
+        )
+
+
+class OnceTests(IcebergSchemas):
+    def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
+        """Some steps of writing fail, before or after they are done: snapshots of both tables, and the lists."""
+        bodies = [GOOD[0] if number % 3 else b"bad %d" % number for number in range(600)]
+        self.append(*bodies)
+        ends, calls = set[tuple[str, str]](), Counter[str]()
+        every = {"commit": 11, "list": 5, "settled": 7, "kept": 3}
+
+        def ending(step: str, do: Any) -> Any:
+            def called(*given: Any, **more: Any) -> Any:
+                calls[step] += 1
+                if calls[step] % every[step] == 2:
+                    ends.add((step, "before"))
+                    raise OSError("no more")
+                result = do(*given, **more)
+                if calls[step] % every[step] == 0:
+                    ends.add((step, "after"))
+                    raise KeyboardInterrupt
+                return result
+
+            return called
+
+        broken, keep = 0, deadletters.keep
+        with (
+            patch.object(snapshots, "_commit", ending("commit", snapshots._commit)),
+            patch.object(deadletters, "write_manifest", ending("list", deadletters.write_manifest)),
+            patch.object(deadletters, "keep", ending("settled", keep)),
+            patch("hatwisted.pipeline.iceberg.landedfiles.keep", ending("kept", keep)),
+            patch.object(locallanding, "SPLIT_BYTES", 10_000),
+        ):
+            for _ in range(60):
+                try:
+                    if not self.land(max_bytes_per_trigger=10_000).rows:
+                        break
+                except (WrongTable, OSError, KeyboardInterrupt):
+                    broken += 1
+        self.assertGreater(broken, 4)
+        self.assertEqual(ends, {(step, when) for step in every for when in ("before", "after")})
+        self.land()
+        self.assertEqual(len(self.values()), len(bodies))
+        self.assertEqual(self.dead("body"), [body for body in bodies if body.startswith(b"bad")])
+        self.assertEqual(self.on_disk(), self.files(self.table) | self.files(self.beside))
+
+    def between(self) -> None:
+        """A landing that ends between its two commits."""
+        with (
+            patch("hatwisted.pipeline.iceberg.landedfiles.keep", side_effect=OSError("no more")),
+            self.assertRaises(OSError),
+        ):
+            self.land()
+
+    def test_dead_letters_of_a_landing_that_ended_between_its_commits_come_with_the_next(self) -> None:
+        self.append(*BAD)
+        self.between()
+        self.assertEqual(len(self.values()), len(BAD))
+        self.assertEqual(self.dead("body"), [])
+        self.assertEqual(self.land().rows, 0)
+        self.assertEqual(self.dead("body"), list(BAD))
+        self.assertEqual(self.on_disk(), self.files(self.table) | self.files(self.beside))
+
+    def test_a_landing_without_schemas_brings_them_too(self) -> None:
+        self.append(*BAD)
+        self.between()
+        land([str(self.store)], self.table, LandOptions(engine="local"))
+        self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_two_that_make_up_for_them_do_it_once(self) -> None:
+        self.append(*BAD)
+        self.between()
+        settle(self.loaded(self.table), NAME)
+        settle(self.loaded(self.table), NAME)
+        self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_likewise_at_the_same_time(self) -> None:
+        """The other one is done when this one commits, or has only come so far as to read the list."""
+        for late in (snapshots._commit, deadletters._listed):
+            with self.subTest(late=late.__name__):
+                self.append(*BAD)
+                self.between()
+                before, rivals = len(self.dead("body")), [settle]
+
+                def rivalled(*given: Any, do: Any = late, left: Any = rivals) -> Any:
+                    if left:
+                        left.pop()(self.loaded(self.table), NAME)
+                    return do(*given)
+
+                with patch.object(__import__(late.__module__, fromlist=["_"]), late.__name__, rivalled):
+                    settle(self.loaded(self.table), NAME)
+                self.assertEqual(len(self.dead("body")), before + len(BAD))
+
+    def test_what_was_settled_isn_t_looked_at_again(self) -> None:
+        for _ in range(5):
+            self.append(*BAD)
+            self.land()
+        with patch.object(deadletters, "keep", side_effect=deadletters.keep) as kept:
+            self.land()
+        self.assertLessEqual(kept.call_count, 2)
+        self.assertEqual(len(self.dead("body")), 5 * len(BAD))
+
+    def test_dead_letters_that_somebody_has_removed_stop_nothing(self) -> None:
+        self.append(*BAD)
+        self.between()
+        for file in (self.folder / "warehouse").rglob("dead-letters-*"):
+            file.unlink()
+        with self.assertLogs(deadletters.__name__, "WARNING") as told:
+            self.land()
+        self.assertIn("4 dead letters are gone", told.output[0])
+        self.append(*BAD)
+        self.assertEqual(sum(self.land().dead_letters.values()), len(BAD))
+
+    def test_a_table_beside_that_was_dropped_stops_nothing(self) -> None:
+        self.append(*BAD)
+        self.between()
+        load_catalog("lake").purge_table(NAME.beside.table)
+        self.append(*BAD)
+        land([str(self.store)], self.table, LandOptions(engine="local"))
+        self.append(*BAD)
+        self.land()
+        self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_a_run_that_another_one_has_ended_leaves_nothing(self) -> None:
+        self.append(*GOOD, *BAD)
+        commit, rivals = snapshots._commit, [1]
+
+        def late(change: Any, files: Any, note: Any) -> None:
+            if files and rivals:
+                rivals.pop()
+                claim(self.loaded(self.table), str(NAME), ["broker-a"])
+            commit(change, files, note)
+
+        with patch.object(snapshots, "_commit", late), self.assertRaises(Fenced):
+            self.land()
+        self.assertEqual(self.on_disk(), set())
+        self.land()
+        self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_how_many_days_there_are_doesn_t_make_a_promise_longer(self) -> None:
+        lengths = []
+        for number in range(2):
+            for day in range(1 + 30 * number):
+                self.log.add(
+                    "Orders", body=b"?", store_timestamp=START_TIME + 86_400_000 * (day + 40 * number)
+                )
+            self.log.save(self.store)
+            self.land()
+            found = next(deadletters._promises(self.loaded(self.table)))
+            lengths.append(len(str(found.note)))
+        self.assertEqual(len(self.files(self.beside)), 32)
+        self.assertLess(lengths[1] - lengths[0], 5)
