@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -161,7 +161,7 @@ def decode_request(data: bytes, kind: type[_T]) -> _T:
     has, and of its dialects not more is read than of other requests.
     """
     try:
-        decoded: _T = _decoder(kind)(data)
+        decoded: _T = _decoder(cast(Any, kind))(data)
         return decoded
     except msgspec.ValidationError as error:
         raise BadRegistration(f"not a {kind.__name__}: {error}") from None
