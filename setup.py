@@ -8,7 +8,7 @@ import os
 
 from setuptools import Extension, setup
 
-NAMES = ("requests", "signedsends", "admission", "records", "answers", "dispatch", "index")
+NAMES = ("requests", "signedsends", "admission", "records", "answers", "dispatch", "index", "walk")
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
 FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
@@ -21,7 +21,10 @@ def extensions() -> list[Extension]:
         Extension(
             f"hatwisted.kernel._{name}",
             [f"hatwisted/kernel/_{name}.pyx"],
-            depends=["hatwisted/kernel/slots.h", "hatwisted/kernel/sendlexer.pxi"],
+            depends=[
+                "hatwisted/kernel/slots.h",
+                *(f"hatwisted/kernel/{name}.pxi" for name in ("sendlexer", "crc", "wholerecord")),
+            ],
             include_dirs=["hatwisted/kernel"],
             extra_compile_args=FLAGS,
             extra_link_args=["-s"],

@@ -120,14 +120,20 @@ def _of_groups(view: View) -> Iterator[Finding]:
                 yield _note(
                     "no-copy", label(master), "has no slave: its messages are on one disk alone", advice
                 )
-        versions = {each.version for each in brokers if each.version}
-        if len(versions) > 1:
-            yield _note(
-                "versions-differ",
-                name,
-                f"runs {' and '.join(sorted(versions))}",
-                "they work together; upgrade slaves first, then the master",
-            )
+        for versions in _versions(brokers):
+            if len(versions) > 1:
+                yield _note(
+                    "versions-differ",
+                    name,
+                    f"runs {' and '.join(sorted(versions))}",
+                    "they work together; upgrade slaves first, then the master",
+                )
+
+
+def _versions(brokers: list[BrokerFigures]) -> tuple[set[str], set[str]]:
+    """RocketMQ's and ours. One of each in a group isn't a difference that an upgrade would end."""
+    theirs = {each.version for each in brokers if each.version and not each.hatwisted}
+    return theirs, {f"hatwisted {each.hatwisted}" for each in brokers if each.hatwisted}
 
 
 def _is_alone(master: BrokerFigures, brokers: list[BrokerFigures]) -> bool:

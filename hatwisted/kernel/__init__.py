@@ -1,7 +1,7 @@
 """The inner loops of sending and dispatch, compiled where that is possible, under one interface.
 
 Each has two twins: one in Cython (`_requests`, `_signedsends`, `_admission`, `_records`, `_answers`,
-`_dispatch`, `_index`), built when the package is installed and a C compiler is there, and one in Python
+`_dispatch`, `_index`, `_walk`), built when the package is installed and a C compiler is there, and one in Python
 (`pure`), which is the oracle of the tests and runs elsewhere. `HATWISTED_PURE=1` in the environment takes
 Python's, `python -m hatwisted.kernel` says which is in use. Results are the same to the byte; what a compiled
 twin isn't sure of (an unusual header, a put that may break a limit), it leaves to the caller's ordinary way, so
@@ -17,6 +17,7 @@ no rule is written twice. `choice` decides, for all parts at once; `appendrun` h
 * `QueueTail`: the end of a queue, whose newest entries gather in memory.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
+* `whole_records`: plain records followed and checked; None where the walk does it all by columns.
 * `ItemLinker`: items of the index and their chains; None where `store.index.indexfile` links them by columns.
 """
 
@@ -32,6 +33,7 @@ from hatwisted.kernel.choice import (
     take_sends,
     take_signed_sends,
     usual_records,
+    whole_records,
 )
 from hatwisted.kernel.pure import message_ids
 
@@ -49,4 +51,5 @@ __all__ = [
     "take_sends",
     "take_signed_sends",
     "usual_records",
+    "whole_records",
 ]

@@ -17,10 +17,11 @@ from hatwisted.kernel.pure import QueueRun, UsualRun
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 
+include "wholerecord.pxi"
+
 cdef extern from "slots.h":
     void put32(char *at, uint32_t value) nogil
     void put64(char *at, uint64_t value) nogil
-    uint32_t get32(const char *at) nogil
 
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
@@ -37,10 +38,6 @@ cdef enum:
 if MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY or QUEUE_TAIL != TAIL:
     raise ImportError("this was built for other sizes")
 
-cdef uint32_t MAGIC = layout.MAGIC_V1
-cdef int64_t FIXED = layout.BODY_AT
-cdef int64_t SMALLEST = layout.FIXED_SIZE
-cdef int64_t MOST_TOPIC = layout.MAX_TOPIC_LENGTH
 cdef int UNQUEUED = layout.SYS_UNQUEUED
 cdef int TRANSACTION = layout.SYS_TRANSACTION_MASK
 cdef int ROLLED_BACK = layout.SYS_TRANSACTION_ROLLBACK
@@ -81,10 +78,6 @@ cdef struct Found:
 
 cdef Found *spare = NULL
 """Kept from call to call: its 300 KB would come fresh from the system each time."""
-
-
-cdef inline int64_t get64(const char *at) noexcept nogil:
-    return <int64_t>(<uint64_t>get32(at) << 32 | get32(at + 4))
 
 
 cdef inline bint add_hash(uint32_t *value, const char *at, const char *end) noexcept nogil:
@@ -194,37 +187,21 @@ cdef bint add_items(Found *found, Properties *said, uint32_t prefix, int64_t phy
 
 cdef bint take(Found *found, const char *at, int64_t room, int64_t physical, bint keys) noexcept nogil:
     """The record at a place before `room` bytes, if it's a usual one; else nothing of it counts."""
-    cdef int64_t size, fixed, body, topic_size, properties_at, store_at, stamp, queue_offset
+    cdef int64_t stamp, queue_offset
     cdef int flags, number, items = found.items, queues = found.queues
     cdef uint32_t tags = 0
-    cdef const char *topic
     cdef Queue *queue
     cdef Properties said
-    if room < SMALLEST or get32(at + 4) != MAGIC:
+    cdef Whole record
+    if not find_parts(&record, at, room, physical):
         return False
-    size = <int32_t>get32(at)
-    flags = <int32_t>get32(at + 36)
-    store_at = 56 + 12 * (flags >> 4 & 1)
-    fixed = FIXED + 12 * (flags >> 4 & 1) + 12 * (flags >> 5 & 1)
-    if size > room or size < fixed + 3 or get64(at + 28) != physical:
+    if record.topic_size == SCHEDULE_SIZE and memcmp(record.topic, SCHEDULE, SCHEDULE_SIZE) == 0:
         return False
-    body = <int32_t>get32(at + fixed - 4)
-    if body < 0 or fixed + body + 3 > size:
-        return False
-    topic = at + fixed + body + 1
-    topic_size = <unsigned char>at[fixed + body]
-    properties_at = fixed + body + 1 + topic_size + 2
-    if not 1 <= topic_size <= MOST_TOPIC or properties_at > size:
-        return False
-    if ((<unsigned char>at[properties_at - 2]) << 8 | <unsigned char>at[properties_at - 1]) != size - properties_at:
-        return False
-    if size - properties_at > 0x7FFF or (topic_size == SCHEDULE_SIZE and memcmp(topic, SCHEDULE, topic_size) == 0):
-        return False
-    read_properties(&said, at + properties_at, at + size)
+    flags, stamp = record.flags, record.stored
+    read_properties(&said, record.properties, record.properties + record.properties_size)
     if said.tags != NULL and not add_hash(&tags, said.tags, said.tags_end):
         return False
-    stamp = get64(at + store_at)
-    number = find_queue(found, topic, <int32_t>topic_size, <int32_t>get32(at + 12))
+    number = find_queue(found, record.topic, <int32_t>record.topic_size, <int32_t>get32(at + 12))
     if number < 0:
         return False
     queue = &found.queue[number]
@@ -238,7 +215,7 @@ cdef bint take(Found *found, const char *at, int64_t room, int64_t physical, bin
             return False
     number = found.records
     found.offsets[number] = physical
-    found.sizes[number] = <int32_t>size
+    found.sizes[number] = <int32_t>record.size
     found.tags[number] = <int32_t>tags
     found.stored = stamp
     found.records += 1

@@ -5,12 +5,10 @@ The messages of a batch stay packed, as its body has them, from the check of tha
 they would cost a broker more than all the rest of their encoding.
 """
 
-import ctypes
-
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from isal import isal_zlib
@@ -29,10 +27,8 @@ cdef extern from "slots.h":
     uint32_t get32(const char *at) nogil
 
 INTERFACE = 6
+include "crc.pxi"
 
-ctypedef uint32_t (*Crc)(uint32_t, const unsigned char *, uint64_t) noexcept nogil
-
-cdef Crc crc_of_c = NULL
 cdef object crc_of_python = isal_zlib.crc32
 cdef uint32_t CRC_MASK = layout.CRC_MASK
 cdef uint32_t MAGIC = layout.MAGIC_V1
@@ -45,21 +41,6 @@ cdef Py_ssize_t MAX_FIELD = layout.MAX_TOPIC_LENGTH + 1
 cdef Py_ssize_t MAX_PROPERTIES = layout.MAX_PROPERTIES_LENGTH
 cdef Py_ssize_t ENTRY_FIXED = BATCH_ENTRY_FIXED
 cdef Py_ssize_t MOST_ENTRIES = MAX_ENTRIES
-
-
-def _find_crc():
-    """isal's function itself, where its library shows it: a call through Python costs as much as a KiB's sum."""
-    global crc_of_c
-    try:
-        address = ctypes.cast(ctypes.CDLL(isal_zlib.__file__).crc32_gzip_refl, ctypes.c_void_p).value
-    except (OSError, AttributeError):
-        return
-    cdef Crc found = <Crc><uintptr_t>address
-    if found(0, b"123456789", 9) == 0xCBF43926:
-        crc_of_c = found
-
-
-_find_crc()
 
 
 cdef struct Member:

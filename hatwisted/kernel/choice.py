@@ -13,7 +13,16 @@ from hatwisted.wire.remoting import TakeSends
 INTERFACE: Final = 6
 """Raised with every change of a compiled twin's interface, there and here."""
 
-NAMES: Final = ("_requests", "_signedsends", "_admission", "_records", "_answers", "_dispatch", "_index")
+NAMES: Final = (
+    "_requests",
+    "_signedsends",
+    "_admission",
+    "_records",
+    "_answers",
+    "_dispatch",
+    "_index",
+    "_walk",
+)
 """The compiled modules."""
 
 
@@ -38,6 +47,7 @@ take_sends: TakeSends | None = pure.take_sends
 take_signed_sends: TakeSends | None = pure.take_signed_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
+whole_records: pure.WholeRecords | None = pure.whole_records
 usual_records: pure.UsualRecords | None = pure.usual_records
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 
@@ -51,3 +61,4 @@ if COMPILED and not TYPE_CHECKING:
     QueueTail = _parts["_dispatch"].QueueTail
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker
+    whole_records = _parts["_walk"].whole_records

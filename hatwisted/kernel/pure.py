@@ -160,6 +160,27 @@ usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
 
 
+class WholeRun(NamedTuple):
+    """Whole valid records at the beginning of a piece of log.
+
+    records: their number; size: bytes; last: where in the piece the last one begins; stored: its store timestamp
+    (ms).
+    """
+
+    records: int
+    size: int
+    last: int
+    stored: int
+
+
+WholeRecords = Callable[[bytes, int, bool], WholeRun | None]
+"""(piece, physical offset of its first byte, are body checksums compared) -> None if the first record isn't
+plain."""
+
+whole_records: WholeRecords | None = None
+"""In Python, the walk looks at all records by columns."""
+
+
 class ItemLinkerTwin(Protocol):
     """Makes the items of an index file, and links them into its chains.
 

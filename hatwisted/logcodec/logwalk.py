@@ -81,6 +81,26 @@ class NoEvidence:
         return False
 
 
+class WholeRun(Protocol):
+    """Whole valid records at the beginning of a piece of log.
+
+    records: their number; size: bytes; last: where in the piece the last one begins; stored: its store time (ms).
+    """
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+    @property
+    def stored(self) -> int: ...
+
+
+WholeRecords = Callable[[bytes, int, bool], WholeRun | None]
+"""(piece, physical offset of its first byte, are body checksums compared) -> None: the first one needs a closer
+look."""
+
 WrittenEnd = Callable[[LogBytes, int, int], int]
 """See `recordsearch.written_end`."""
 
@@ -95,6 +115,7 @@ class WalkOptions:
     - read_size: bytes
     - written_end: finds how far anything is written
     - looked_at: records after a break that are checked against the evidence; None: all
+    - whole_records: a quicker way over plain records, where nobody wants to see them
     """
 
     evidence: Evidence = NoEvidence()
@@ -103,6 +124,7 @@ class WalkOptions:
     read_size: int = CHUNK
     written_end: WrittenEnd = written_end
     looked_at: int | None = None
+    whole_records: WholeRecords | None = None
 
 
 WITH_CRC: Final = WalkOptions()
@@ -135,8 +157,11 @@ class LogWalk:
         self._window = LogWindow(
             filled_from(log), log.file_size, options.read_size, check_crc=options.check_crc
         )
-        self._last: Records | None = None
+        self._last: tuple[int, bytes] | None = None
+        """Offset and bytes of the last record, unless a blank follows it."""
         self._ends_at_damage = False
+        self._passing = False
+        """Does nobody want to see plain records?"""
         self.at = start
         """Offset reached: after the last valid record or blank."""
         self.count = 0
@@ -150,12 +175,14 @@ class LogWalk:
 
     def __iter__(self) -> Iterator[Records]:
         while self.at < self._stop:
+            if self._passing and self._pass_plain():
+                continue
             records = self._window.records(self.at, self._stop)
             self.at = records.end_offset
             if len(records):
                 self.count += len(records)
                 self.last_timestamp = int(records.store_timestamps[-1])
-                self._last = records
+                self._last = _last_of(records)
                 yield records
             self._progress(self.at)
             if records.end.stop is Stop.BLANK:
@@ -164,18 +191,37 @@ class LogWalk:
                 return
         self.end = LogEnd(self.at, 0, "the last file is full", False, None)
 
-    def to_end(self, met: Callable[[Records], object] = lambda records: None) -> LogEnd | None:
+    def to_end(self, met: Callable[[Records], object] | None = None) -> LogEnd | None:
         """Walk on to the end, but not past damage: None if there is some, see `damages`. met: called with the
         valid records on the way."""
         self._ends_at_damage = True
+        self._passing = met is None
         for records in self:
-            met(records)
+            if met is not None:
+                met(records)
         return None if self.damages else self.end
+
+    def _pass_plain(self) -> bool:
+        """Go over the plain records that a piece of the log begins with, if there are any."""
+        log, options = self._log, self._options
+        if options.whole_records is None:
+            return False
+        size = min(options.read_size, self._stop - self.at, file_end(self.at, log.file_size) - self.at)
+        piece = log.read(self.at, size)
+        run = options.whole_records(piece, self.at, options.check_crc)
+        if run is None:
+            return False
+        self._last = (self.at + run.last, piece[run.last : run.size])
+        self.at += run.size
+        self.count += run.records
+        self.last_timestamp = run.stored
+        self._progress(self.at)
+        return True
 
     @property
     def torn_record(self) -> int | None:
         """Offset of the last valid record if it looks torn, as in LogEnd."""
-        return _torn_at(self._last)
+        return self._last[0] if self._last is not None and is_torn(self._last[1]) else None
 
     def _pass_over(self, end: ScanEnd) -> bool:
         """Continue after damage; False if there's nothing to continue with."""
@@ -206,9 +252,6 @@ def is_torn(raw: bytes, *, check_crc: bool = False) -> bool:
     return isinstance(record, Record) and record.topic.endswith("\0")
 
 
-def _torn_at(records: Records | None) -> int | None:
-    """Offset of the last of some records if it looks torn."""
-    if records is None:
-        return None
+def _last_of(records: Records) -> tuple[int, bytes]:
     at = int(records.positions[-1])
-    return records.base + at if is_torn(bytes(records.buf[at : at + int(records.sizes[-1])])) else None
+    return records.base + at, bytes(records.buf[at : at + int(records.sizes[-1])])

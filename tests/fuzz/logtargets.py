@@ -10,7 +10,6 @@ from twisted.internet.task import Clock
 
 from hatwisted.logcodec.dispatchscan import dispatch_columns
 from hatwisted.logcodec.fewscan import scan_few
-from hatwisted.logcodec.logwalk import LogWalk
 from hatwisted.logcodec.recordsearch import records_after
 from hatwisted.logcodec.scan import scan_records
 from hatwisted.sim.simdisk import SimDisk
@@ -28,39 +27,16 @@ from hatwisted.wire.layout import file_name
 from hatwisted.wire.storedrecord import Blank, CorruptRecord, Record
 from tests.fuzz.target import Target
 from tests.support.golden import GOLDEN
+from tests.support.kerneltwins import PARTS, compiled, walked
 from tests.support.logbuilder import LogBuilder
+from tests.support.logofbytes import LogOfBytes
 
 LEVELS = (1000, 5000, 10_000)
 FILE_SIZE = 2048
 """Bytes of a log file, a queue file holds 10 entries, an index file 7 slots and 20 items."""
-BLOCK = 64
 QUEUE_FILE_SIZE = 200
 SLOTS, ITEMS = 7, 20
-
-
-class LogOfBytes:
-    """Two log files."""
-
-    file_size = FILE_SIZE
-    capacity_end = 2 * FILE_SIZE
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data[: self.capacity_end].ljust(self.capacity_end, b"\0")
-
-    def read(self, offset: int, size: int) -> bytes:
-        return self._data[offset : min(offset + size, offset - offset % self.file_size + self.file_size)]
-
-    def data_from(self, offset: int) -> int:
-        """As of files with holes, which file systems make of whole blocks."""
-        end = offset - offset % self.file_size + self.file_size
-        while offset < end and not any(self._data[offset : min(_following(offset), end)]):
-            offset = _following(offset)
-        return min(offset, end)
-
-
-def _following(offset: int) -> int:
-    """Where the next block begins."""
-    return offset - offset % BLOCK + BLOCK
+WHOLE = compiled().whole_records if PARTS else None
 
 
 def one_record(data: bytes) -> None:
@@ -87,8 +63,8 @@ def scan(data: bytes) -> None:
 
 
 def walk(data: bytes) -> None:
-    log = LogOfBytes(data)
-    LogWalk(log, 0).to_end()
+    log = LogOfBytes(data, FILE_SIZE, 2 * FILE_SIZE)
+    assert walked(log, None) == walked(log, WHOLE)
     for offset in (0, 1, 500):
         for found in records_after(log, offset, log.capacity_end):
             assert isinstance(found, (Record, Blank))

@@ -10,8 +10,10 @@ import numpy as np
 from hatwisted.kernel import pure
 from hatwisted.kernel.choice import NAMES, compiled_parts
 from hatwisted.logcodec.dispatchscan import dispatch_columns
+from hatwisted.logcodec.logwalk import LogWalk, WalkOptions
 from hatwisted.logcodec.queueruns import queue_entries, queue_rows
 from hatwisted.logcodec.scan import gather, walk
+from hatwisted.logcodec.window import LogBytes
 from hatwisted.wire import layout
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -27,7 +29,7 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, signed, admission, records, answers, dispatch, index = (PARTS[name] for name in NAMES)
+    requests, signed, admission, records, answers, dispatch, index, walk = (PARTS[name] for name in NAMES)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
@@ -38,6 +40,7 @@ def compiled() -> SimpleNamespace:
         QueueTail=dispatch.QueueTail,
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
+        whole_records=walk.whole_records,
     )
 
 
@@ -108,3 +111,14 @@ def told(found: Any) -> tuple[Any, ...]:
         np.frombuffer(found.physical, np.int64).tolist(),
         np.frombuffer(found.timestamps, np.int64).tolist(),
     )
+
+
+def walked(log: LogBytes, whole: Any) -> tuple[Any, ...]:
+    """What a walk to the end of a log finds.
+
+    - log: from offset 0 on
+    - whole: the quicker way over plain records; None: there's none
+    """
+    walk = LogWalk(log, 0, options=WalkOptions(read_size=1000, whole_records=whole))
+    end = walk.to_end()
+    return end, walk.at, walk.count, walk.last_timestamp, walk.damages, walk.written, walk.torn_record

@@ -35,6 +35,7 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
+from hatwisted.kernel import whole_records
 from hatwisted.logcodec.logwalk import LogEnd, LogWalk, WalkOptions
 from hatwisted.logcodec.onerecord import record_at
 from hatwisted.logcodec.recordsearch import written_end
@@ -243,10 +244,11 @@ class _Recovery:
                 evidence=QueueEvidence(self._queues),
                 check_crc=self._options.check_crc,
                 known=max(self._queues.max_physical, 0 if self._index is None else self._index.end_physical),
+                whole_records=whole_records,
             ),
             progress=lambda at: self._tick(at - start),
         )
-        found = walk.to_end(self._unsynced.look_at)
+        found = walk.to_end(self._unsynced.look_at if self._unsynced.looking else None)
         if found is None:
             found = self._unsynced_tail(walk)
         if found is None:

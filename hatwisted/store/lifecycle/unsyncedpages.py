@@ -36,13 +36,14 @@ class UnsyncedPages:
     def __init__(self, files: FileQueue, flushed: int | None, synced_until: int | None) -> None:
         self._files = files
         self._synced_until = synced_until
-        self._looking = flushed is None
+        self.looking = flushed is None
+        """Do the records have to say where it begins?"""
         self.begin = None if flushed is None else max(flushed, files.min_offset)
         """The first byte that isn't known to be on the disk; None: there's none."""
 
     def look_at(self, records: Records) -> None:
         """The log's records, in order: is one of them the first that isn't known to be on the disk?"""
-        if not self._looking:
+        if not self.looking:
             return
         if self._synced_until is None:
             unsynced = records.positions + records.base >= self._files.starts[-MOST_FILES:][0]
@@ -50,7 +51,7 @@ class UnsyncedPages:
             unsynced = records.store_timestamps >= self._synced_until
         if unsynced.any():
             self.begin = records.base + int(records.positions[np.argmax(unsynced)])
-            self._looking = False
+            self.looking = False
 
     def write_again(self, end: int) -> None:
         """Make them, up to the log's end, part of the next sync. Raises StoreFull or another OSError."""

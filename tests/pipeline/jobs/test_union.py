@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 import pyarrow as pa
+from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
 from hatwisted.pipeline import union_arrow, union_read
@@ -18,12 +19,24 @@ from hatwisted.pipeline.delta.commits import commit_files
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
+from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support.growing import GrowingStore
+from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
 
 LOCAL = LandOptions(engine="local")
+PLACES_OF_LOG = [
+    "broker",
+    "topic",
+    "physical_offset",
+    "store_timestamp",
+    "keys",
+    "tags",
+    "properties",
+    "body",
+]
 PLACES = ["broker", "topic", "physical_offset", "store_date", "tags", "body"]
 
 
@@ -68,6 +81,54 @@ def test_a_cluster_and_its_table(spark: SparkSession, tmp_path: Path) -> None:
         broker.high = 55
         found = union_read(spark, table, names.address).select("broker", "topic", "queue_offset").collect()
     assert sorted(map(tuple, found)) == [(BROKER, TOPIC, offset) for offset in range(55)]
+
+
+def test_a_store_and_its_iceberg_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = "iceberg:lake.rocketmq.messages"
+    store = GrowingStore(tmp_path / "broker-a")
+    log = str(store.root)
+    with iceberg_catalog(tmp_path):
+        land([log], table, LOCAL)
+        store.append(20)
+        assert union_read(spark, table, log).count() == 20
+        land([log], table, LOCAL)
+        store.append(40)
+        land([log], table, LOCAL)
+        store.append(30)
+        found = union_read(spark, table, log)
+        land([log], table, LOCAL)
+        assert found.columns == [*COLUMNS, "store_date"]
+        expected = read_arrow(log, PLACES_OF_LOG).read_all().to_pylist()
+        assert sorted(found.select(*PLACES_OF_LOG).toArrow().to_pylist(), key=str) == sorted(
+            expected, key=str
+        )
+        whole = found.select(*PLACES).filter("store_date IS NULL").count()
+        assert whole == 0
+        opened = IcebergName.parse(table).load()
+        with opened.update_schema() as change:
+            change.union_by_name(pa.schema([("note", pa.string())]))
+            change.update_column("queue_id", LongType())
+        again = union_read(spark, table, log)
+        assert dict(again.dtypes)["queue_id"] == "bigint"
+        queues = read_arrow(log, ["queue_id"]).read_all().column(0).to_pylist()
+        assert sorted(row["queue_id"] for row in again.select("queue_id").collect()) == sorted(queues)
+
+
+def test_a_cluster_and_its_iceberg_table(tmp_path: Path) -> None:
+    table = "iceberg:lake.rocketmq.messages"
+    with (
+        iceberg_catalog(tmp_path),
+        ScriptedNameServer() as names,
+        ScriptedBroker(range(40)) as broker,
+    ):
+        names.brokers = {0: broker.address}
+        for end in (40, 55):
+            land(Cluster(names.address, [TOPIC]), table, LOCAL)
+            broker.messages |= {offset: record(offset) for offset in range(40, end + 5)}
+            broker.high = end + 5
+            rows = union_arrow(table, names.address, ["broker", "topic", "queue_offset"]).read_all()
+            found = sorted(tuple(row.values()) for row in rows.to_pylist())
+            assert found == [(BROKER, TOPIC, offset) for offset in range(end + 5)]
 
 
 def test_topics_whose_folders_dont_tell_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -227,6 +227,12 @@ class FindingsTests(SynchronousTestCase):
     def test_versions_and_permissions(self):
         pair = look(broker(0, 9, brokerVersionDesc="V5_3_3"), broker(1, 9, brokerVersionDesc="V4_9_7"))
         self.assertEqual(names(pair), ["versions-differ"])
+        ours = [{"brokerVersionDesc": "V4_9_7", "hatwistedVersion": each} for each in ("0.1.0", "0.2.0")]
+        below_rocketmq = look(broker(0, 9, brokerVersionDesc="V5_3_3"), broker(1, 9, **ours[0]))
+        self.assertEqual(names(below_rocketmq), [])
+        pair = look(broker(0, 9, **ours[0]), broker(1, 9, **ours[1]))
+        (found,) = findings(View(before=pair, now=pair))
+        self.assertEqual(found.what, "runs hatwisted 0.1.0 and hatwisted 0.2.0")
         pair = look(broker(0, 9, config={"brokerPermission": "4"}), broker(1, 9))
         self.assertEqual(names(pair), ["not-writable"])
 

@@ -18,16 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from hatwisted.clientcore.errors import OffsetsGone
 from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.delta.queuetails import commit_notes, landed_queues, noted_queues
-from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import LostRange, PipelineError
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from hatwisted.pipeline.jobs.land.queuestarts import queue_starts
+from hatwisted.pipeline.jobs.union.landedversion import LandedVersion
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import QueueRange, queue_name
 
@@ -85,46 +83,42 @@ def is_lossy(more: Mapping[str, str]) -> bool:
     return {name.lower(): value.lower() for name, value in more.items()}.get("failondataloss") == "false"
 
 
-def log_source(log: Log, table: DeltaTable) -> Stores | Cluster:
+def log_source(log: Log, version: LandedVersion) -> Stores | Cluster:
     """What a caller calls the log: store folders, or name servers, of which then the table's topics are read.
 
     - log: as the caller has it
-    - table: the table
+    - version: of the table
     """
     if isinstance(log, (Stores, Cluster)):
         return log
     if not isinstance(log, str) or os.path.exists(log) or not ADDRESS.fullmatch(log):
         return Stores([log] if isinstance(log, str) else list(log))
-    actions = pa.table(table.get_add_actions(flatten=True))
-    topics = set(actions.column("partition.topic").to_pylist()) if actions.num_rows else set()
-    if not topics - {None}:
+    topics = version.topics()
+    if not topics:
         raise PipelineError("the table has no rows: which topics? Give Cluster(name_servers, topics)")
-    return Cluster(log, sorted(topic for topic in topics if topic is not None))
+    return Cluster(log, sorted(topics))
 
 
-def log_tail(path: str, table: DeltaTable, source: Stores | Cluster) -> list[StoreTail] | QueueTails:
+def log_tail(version: LandedVersion, source: Stores | Cluster) -> list[StoreTail] | QueueTails:
     """What the log has and the table's version hasn't. Raises WrongStore and OffsetsGone if it's another log than
     the table's, LostRange and OffsetsGone for what is in neither.
 
-    - path: of the table
-    - table: a version of it
+    - version: of the table
     - source: the log
     """
     if isinstance(source, Stores):
-        return _of_stores(path, table, source)
-    return _of_queues(path, table, source)
+        return _of_stores(version, source)
+    return _of_queues(version, source)
 
 
-def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
+def _of_stores(version: LandedVersion, source: Stores) -> list[StoreTail]:
     stores = source.stores()
-    noted, unknown = noted_queues(table, stores)
-    for queue in noted:
-        if queue.broker_name not in unknown:
-            raise PipelineError(
-                f"{path}: was landed from a cluster, queue by queue, so {stores[queue.broker_name].path} can't say"
-                " what it lacks; give the name servers as the log"
-            )
-    tails = landed_tails(path, stores, table)
+    for broker in sorted(version.by_queue(stores)):
+        raise PipelineError(
+            f"{version.name}: was landed from a cluster, queue by queue, so {stores[broker].path} can't say what"
+            " it lacks; give the name servers as the log"
+        )
+    tails = version.tails(stores)
     source.check(tails)
     lossy = is_lossy(source.more)
     found = []
@@ -141,7 +135,7 @@ def _of_stores(path: str, table: DeltaTable, source: Stores) -> list[StoreTail]:
     return found
 
 
-def _of_queues(path: str, table: DeltaTable, source: Cluster) -> QueueTails:
+def _of_queues(version: LandedVersion, source: Cluster) -> QueueTails:
     reading = source.reading()
 
     def lost(what: str) -> None:
@@ -152,12 +146,8 @@ def _of_queues(path: str, table: DeltaTable, source: Cluster) -> QueueTails:
     with ClusterReader(reading.settings) as cluster:
         choose = reading.choice.queues_left if reading.lossy else reading.choice.queues
         queues = choose(cluster)
-        brokers = {queue.broker_name for queue in queues} | _former(table)
-        landed = {
-            queue: tail
-            for queue, tail in landed_queues(path, table, brokers).items()
-            if reading.choice.has(queue)
-        }
+        brokers = {queue.broker_name for queue in queues} | version.former()
+        landed = {queue: tail for queue, tail in version.queues(brokers).items() if reading.choice.has(queue)}
         for queue in sorted(landed.keys() - queues.keys())[:1]:
             lost(f"{queue_name(queue)}: no name server knows it any more")
         bounds = cluster.bounds(queues)
@@ -171,9 +161,3 @@ def _of_queues(path: str, table: DeltaTable, source: Cluster) -> QueueTails:
         if max(begin, low) < high:
             ranges.append(QueueRange(queue, max(begin, low), high, queues[queue]))
     return QueueTails(source, tuple(ranges))
-
-
-def _former(table: DeltaTable) -> set[str]:
-    """The brokers of the last commit of a cluster's landing."""
-    notes = (note for note in commit_notes(table) if "queues" in note)
-    return set(next(notes, {}).get("brokers", ()))

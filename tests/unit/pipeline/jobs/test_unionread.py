@@ -135,10 +135,6 @@ class StoreUnionTests(UnionCase):
         with self.assertRaisesRegex(WrongSchema, "has no column body"):
             union_arrow(self.table, str(self.store.root), ["body"])
 
-    def test_an_iceberg_table_is_refused_in_a_line(self) -> None:
-        with self.assertRaisesRegex(PipelineError, "iceberg:lake.rocketmq.messages: .*takes Delta tables"):
-            union_arrow("iceberg:lake.rocketmq.messages", str(self.store.root))
-
     def test_an_empty_table_has_no_topics_to_ask_a_cluster_for(self) -> None:
         land([str(self.store.root)], self.table, LOCAL)
         with self.assertRaisesRegex(PipelineError, "no rows: which topics"):

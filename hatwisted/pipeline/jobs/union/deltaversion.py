@@ -1,0 +1,151 @@
+"""A version of a Delta table.
+
+Spark reads its own files: by Delta's reader where the session has it, else as the Parquet files that they are.
+Topic and day are in their folders' names, and where a name can't say it, in Delta's log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from hatwisted.pipeline.delta.deltatable import open_table, table_rows
+from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.landedrows import PARTITION_BY
+from hatwisted.pipeline.delta.names import NULL_FOLDER
+from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, landed_queues, noted_queues
+from hatwisted.pipeline.delta.tails import Tail, landed_tails
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+DELETIONS: Final = "deletionVectors"
+"""The feature of Delta tables whose files have rows that don't count any more."""
+
+
+class DeltaVersion:
+    """See LandedVersion: the newest one. path: of the table."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._table = open_table(path)
+
+    @cached_property
+    def _rows(self) -> pads.Dataset:
+        return table_rows(self._table, self.name)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """See LandedVersion."""
+        return self._rows.schema
+
+    def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """See LandedVersion."""
+        yield from self._rows.to_batches(columns=list(columns))
+
+    def schema_json(self) -> str:
+        """See LandedVersion."""
+        return str(self._table.schema().to_json())
+
+    def frames(self, spark: SparkSession, schema: StructType) -> list[DataFrame]:
+        """See LandedVersion."""
+        return _frames(spark, self.name, self._table, schema)
+
+    def topics(self) -> set[str]:
+        """See LandedVersion."""
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        topics = set(actions.column("partition.topic").to_pylist()) if actions.num_rows else set()
+        return topics - {None}
+
+    def tails(self, brokers: Iterable[str]) -> dict[str, Tail]:
+        """See LandedVersion."""
+        return landed_tails(self.name, brokers, self._table)
+
+    def by_queue(self, brokers: Iterable[str]) -> set[str]:
+        """See LandedVersion."""
+        noted, unknown = noted_queues(self._table, brokers)
+        return {queue.broker_name for queue in noted} - unknown
+
+    def queues(self, brokers: Iterable[str]) -> QueueTails:
+        """See LandedVersion."""
+        return landed_queues(self.name, self._table, brokers)
+
+    def former(self) -> set[str]:
+        """See LandedVersion."""
+        notes = (note for note in commit_notes(self._table) if "queues" in note)
+        return set(next(notes, {}).get("brokers", ()))
+
+
+# ---- Spark
+
+
+def _frames(spark: SparkSession, path: str, version: DeltaTable, schema: StructType) -> list[DataFrame]:
+    if "io.delta" in (spark.conf.get("spark.sql.extensions", "") or ""):
+        return [spark.read.format("delta").option("versionAsOf", version.version()).load(path)]
+    if DELETIONS in (version.protocol().reader_features or ()):
+        raise WrongTable(
+            f"{path}: has deletion vectors, which only Delta's own reader understands: give the session Delta's"
+            " package (spark.sql.extensions), or rewrite the table (REORG TABLE ... APPLY (PURGE))"
+        )
+    plain, odd = _files(path, version)
+    read = spark.read.schema(schema).option("basePath", path)
+    frames = [read.parquet(*plain)] if plain else []
+    return [_select(frame, schema, {}) for frame in frames] + [
+        _select(spark.read.schema(_without_partition(schema)).parquet(*files), schema, dict(values))
+        for values, files in odd.items()
+    ]
+
+
+def _files(
+    path: str, version: DeltaTable
+) -> tuple[list[str], dict[tuple[tuple[str, str | None], ...], list[str]]]:
+    """(files whose folders' names tell their partition, the others by partition)."""
+    plain: list[str] = []
+    odd: dict[tuple[tuple[str, str | None], ...], list[str]] = defaultdict(list)
+    for action in pa.table(version.get_add_actions(flatten=True)).to_pylist():
+        place = unquote(action["path"])
+        values = tuple((name, _text(action[f"partition.{name}"])) for name in PARTITION_BY)
+        folders = place.split("/")[:-1]
+        is_told = len(folders) == len(values) and all(map(_tells, folders, values))
+        (plain if is_told else odd[values]).append(f"{path}/{place}")
+    return plain, odd
+
+
+def _tells(folder: str, partition: tuple[str, str | None]) -> bool:
+    """Does Spark take the partition's value from the folder's name?"""
+    name, value = partition
+    column, _, text = folder.partition("=")
+    if value is None:
+        return column == name and text == NULL_FOLDER
+    return column == name and unquote(text) == value and value not in ("", NULL_FOLDER)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _without_partition(schema: StructType) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([field for field in schema if field.name not in PARTITION_BY])
+
+
+def _select(frame: DataFrame, schema: StructType, values: dict[str, str | None]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return frame.select(
+        *(
+            F.lit(values[field.name]).cast(field.dataType).alias(field.name)
+            if field.name in values
+            else F.col(field.name)
+            for field in schema
+        )
+    )
