@@ -157,6 +157,15 @@ class FindingsTests(SynchronousTestCase):
         now = look(broker(0, 9_000, at=110.0), broker(1, 1_000, at=110.0))
         self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000)), now), ["slave-stands-still"])
 
+    def test_why_a_slave_stands_still_is_said_once(self):
+        for state, problem, name in (
+            ("config mismatch", "mappedFileSizeCommitLog is 65536 here", "slave-problem"),
+            ("disconnected", "", "slave-not-linked"),
+        ):
+            ha = {"haClientRuntimeInfo": {"state": state, "problem": problem}}
+            now = look(broker(0, 9_000, at=110.0), broker(1, 1_000, at=110.0, ha=ha))
+            self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000, ha=ha)), now), [name])
+
     def test_a_slave_that_moves_isnt_one_unless_it_is_far_behind(self):
         now = look(broker(0, 9_000, at=110.0), broker(1, 2_000, at=110.0))
         self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000)), now), [])
