@@ -21,6 +21,7 @@ from hatwisted.clientcore.answers import (
     by_queue,
     decoded,
     number_in,
+    remark_in,
 )
 from hatwisted.clientcore.command import command
 from hatwisted.clientcore.errors import ClientError, NoRoute, Refused
@@ -387,8 +388,7 @@ class Admin(Lookups):
     ) -> list[str]:
         masters = await self._masters(cluster)
         for address in masters:
-            remark = (await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)).remark
-            if remark:
+            if remark := remark_in(await self._session.ask(address, code, fields, body, ADMIN_TIMEOUT)):
                 self._session.log.warn("{address}: {remark}", address=address, remark=remark)
         return masters
 

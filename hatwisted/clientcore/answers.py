@@ -23,6 +23,10 @@ MAX_ROUTE_QUEUES: Final = 1 << 18
 """Queues of one topic, to read and to write, at all brokers: some 60 MB as objects."""
 
 
+NO_REMARK: Final = "not set any response code"
+"""What every answer of RocketMQ's begins with; where it has succeeded, some brokers leave it there."""
+
+
 class TopicList(msgspec.Struct, rename="camel"):
     """Of 206: names of topics."""
 
@@ -131,6 +135,11 @@ def by_queue(address: str, table: Mapping[str, T]) -> dict[MessageQueue, T]:
         return {parse_queue_key(key): value for key, value in table.items()}
     except ValueError as error:
         raise BadAnswer(f"{address}: unreadable key in its answer, {error}") from None
+
+
+def remark_in(answer: RemotingCommand) -> str:
+    """What a broker says of something that it has done; "" if that's nothing."""
+    return "" if answer.remark is None or answer.remark == NO_REMARK else answer.remark
 
 
 def number_in(address: str, answer: RemotingCommand, name: str) -> int:

@@ -29,6 +29,7 @@ CLOCK_OFF: Final = 5.0
 """Seconds; brokers tell theirs to a second, and messages carry it."""
 GROUP_BEHIND: Final = 10_000
 """Messages; below it a consumer group may just be busy."""
+STANDS_STILL: Final = "slave-stands-still"
 LATE: Final = 60.0
 """Seconds behind from which on somebody should look: as in the alert rules."""
 
@@ -120,14 +121,20 @@ def _of_groups(view: View) -> Iterator[Finding]:
                 yield _note(
                     "no-copy", label(master), "has no slave: its messages are on one disk alone", advice
                 )
-        versions = {each.version for each in brokers if each.version}
-        if len(versions) > 1:
-            yield _note(
-                "versions-differ",
-                name,
-                f"runs {' and '.join(sorted(versions))}",
-                "they work together; upgrade slaves first, then the master",
-            )
+        for versions in _versions(brokers):
+            if len(versions) > 1:
+                yield _note(
+                    "versions-differ",
+                    name,
+                    f"runs {' and '.join(sorted(versions))}",
+                    "they work together; upgrade slaves first, then the master",
+                )
+
+
+def _versions(brokers: list[BrokerFigures]) -> tuple[set[str], set[str]]:
+    """RocketMQ's and ours. One of each in a group isn't a difference that an upgrade would end."""
+    theirs = {each.version for each in brokers if each.version and not each.hatwisted}
+    return theirs, {f"hatwisted {each.hatwisted}" for each in brokers if each.hatwisted}
 
 
 def _is_alone(master: BrokerFigures, brokers: list[BrokerFigures]) -> bool:
@@ -224,6 +231,15 @@ def _of_storage(broker: BrokerFigures) -> Iterator[Finding]:
 
 def _of_slave(view: View, slave: BrokerFigures) -> Iterator[Finding]:
     master = view.broker(view.now, slave.group, MASTER_ID)
+    stopped = list(_of_its_link(slave, master))
+    yield from stopped
+    for each in _of_its_log(view, slave, master):
+        # One cause, one finding: why it stands still is said already.
+        if not (stopped and each.name == STANDS_STILL):
+            yield each
+
+
+def _of_its_link(slave: BrokerFigures, master: BrokerFigures | None) -> Iterator[Finding]:
     if slave.problem:
         yield _problem(
             "slave-problem",
@@ -238,6 +254,9 @@ def _of_slave(view: View, slave: BrokerFigures) -> Iterator[Finding]:
             f"has no link to its master ({slave.state})",
             "the master's HA port (listenPort + 1) must be reachable from the slave's host",
         )
+
+
+def _of_its_log(view: View, slave: BrokerFigures, master: BrokerFigures | None) -> Iterator[Finding]:
     if master is None or master.log_end is None or slave.log_end is None:
         return
     if slave.log_end > master.log_end:
@@ -259,7 +278,7 @@ def _of_slave(view: View, slave: BrokerFigures) -> Iterator[Finding]:
     known = earlier_master.log_end if earlier_master is not None else None
     if not lag.rate and known is not None and slave.log_end < known:
         yield _problem(
-            "slave-stands-still",
+            STANDS_STILL,
             label(slave),
             f"is {lag.bytes} bytes behind and takes nothing",
             "look at its log; its master's HA port (listenPort + 1) must be reachable from its host",

@@ -138,20 +138,20 @@ def of_limits(descriptors: int, file_bytes: int | None, file_size: int) -> Itera
         )
 
 
-def of_ports(free: Mapping[int, bool], running: str | None) -> Check:
+def of_ports(free: Mapping[int, bool], running: str | None, asked_with: str = "") -> Check:
     """Of the broker.
 
     - free: each port
-    - running: for how long the broker that has them runs; None: it isn't this one
+    - running: for how long the broker that has them runs; None: it isn't this one, or doesn't tell
+    - asked_with: options without which this one wouldn't tell
     """
     named = ", ".join(map(str, free))
     if running is not None:
         return fine("ports", f"{named}: this broker runs, for {running}")
     if taken := ", ".join(str(port) for port, is_free in free.items() if not is_free):
-        advice = (
-            "ss -ltnp shows by whom: end it, or set another listenPort (its neighbours +1 and -2 count, too)"
-        )
-        return problem("ports", f"{taken}: in use", advice)
+        this = f" if it's this broker, ask with {asked_with}; else" if asked_with else ""
+        other = "set another listenPort (its neighbours +1 and -2 count, too)"
+        return problem("ports", f"{taken}: in use", f"ss -ltnp shows by whom:{this} end it, or {other}")
     return fine("ports", f"{named} are free")
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Annotated, Final, TypeVar
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -36,6 +38,10 @@ MAX_REGISTRATION: Final = 16 << 20
 """Bytes of a registration's body once it's inflated: as many as an uncompressed one can have."""
 MAX_TOPICS: Final = 50_000
 """Topics in a registration."""
+MAX_OF_TOPIC: Final = 16
+"""Values for each of them that a registration may have at most; RocketMQ's topics have ten."""
+MAX_PIECE: Final = 64 << 10
+"""Bytes that a compressed one has of JSON: a version, and the addresses of filter servers."""
 
 MASTER_ID: Final = 0
 """Broker id of a group's master; slaves have higher ones."""
@@ -149,21 +155,35 @@ class ClusterInfo(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 def decode_request(data: bytes, kind: type[_T]) -> _T:
-    """As decode_body, of what anybody may have sent."""
-    return decode_body(data, kind, fastjson.MAX_SLOW_REQUEST)
+    """As decode_body, of what anybody may have sent.
 
-
-def decode_body(data: bytes, kind: type[_T], most_slow: int = fastjson.MAX_SLOW) -> _T:
-    """A JSON body as one of the structs above; BadRegistration if it can't be one.
-
-    - data: the body
-    - kind: the struct
-    - most_slow: as `fastjson.loads`
+    A registration has up to 16 MiB. Of plain JSON nothing is made but what belongs there, however much else it
+    has, and of its dialects not more is read than of other requests.
     """
     try:
-        return msgspec.convert(fastjson.loads(data, most_slow), kind, strict=False, str_keys=True)
+        decoded: _T = _decoder(cast(Any, kind))(data)
+        return decoded
+    except msgspec.ValidationError as error:
+        raise BadRegistration(f"not a {kind.__name__}: {error}") from None
+    except (ValueError, RecursionError):
+        return _converted(data, kind, fastjson.loads_request)
+
+
+def decode_body(data: bytes, kind: type[_T]) -> _T:
+    """A JSON body as one of the structs above; BadRegistration if it can't be one."""
+    return _converted(data, kind, fastjson.loads)
+
+
+def _converted(data: bytes, kind: type[_T], loads: Callable[[bytes], object]) -> _T:
+    try:
+        return msgspec.convert(loads(data), kind, strict=False, str_keys=True)
     except (fastjson.FastjsonError, msgspec.ValidationError) as error:
         raise BadRegistration(f"not a {kind.__name__}: {error}") from None
+
+
+@cache
+def _decoder(kind: type) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(kind, strict=False).decode
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
@@ -210,6 +230,9 @@ def decode_register_body(
         except NotInflated as error:
             raise BadRegistration(f"compressed body: {error}") from None
         return _inflated_body(plain)
+    # Short values cost many times what their bytes do, in time and memory.
+    if data.count(b",") >= MAX_OF_TOPIC * MAX_TOPICS:
+        raise BadRegistration(f"more values in one registration than {MAX_TOPICS} topics have")
     if version < V3_0_11:
         body = RegisterBody(topic_config_serialize_wrapper=decode_request(data, TopicTable))
     else:
@@ -234,7 +257,7 @@ def _with_length(piece: bytes) -> bytes:
 
 def _inflated_body(plain: bytes) -> RegisterBody:
     """Pieces in order: data version, topics, filter servers; what 5.x appends is ignored."""
-    version_text, position = _piece(plain, 0)
+    version_text, position = _piece(plain, 0, MAX_PIECE)
     count, position = _number(plain, position)
     _check_count(count)
     topics = {}
@@ -242,7 +265,7 @@ def _inflated_body(plain: bytes) -> RegisterBody:
         line, position = _piece(plain, position)
         topic = _parse_topic_line(line)
         topics[topic.topic_name] = topic
-    filter_servers, _ = _piece(plain, position)
+    filter_servers, _ = _piece(plain, position, MAX_PIECE)
     return RegisterBody(
         filter_server_list=decode_request(filter_servers, list[str]),
         topic_config_serialize_wrapper=TopicTable(
@@ -257,9 +280,9 @@ def _number(plain: bytes, position: int) -> tuple[int, int]:
     return _INT32.unpack_from(plain, position)[0], position + _INT32.size
 
 
-def _piece(plain: bytes, position: int) -> tuple[bytes, int]:
+def _piece(plain: bytes, position: int, most: int = MAX_REGISTRATION) -> tuple[bytes, int]:
     size, position = _number(plain, position)
-    if size < 0 or position + size > len(plain):
+    if not 0 <= size <= most or position + size > len(plain):
         raise BadRegistration(f"compressed body has a piece of {size} bytes at {position} of {len(plain)}")
     return plain[position : position + size], position + size
 

@@ -29,13 +29,17 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
 
 
 def cli(group: BrokerGroup, *words: str, given: str = "", code: int = 0) -> str:
+    return run(group, *words, given=given, code=code).stdout
+
+
+def run(group: BrokerGroup, *words: str, given: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [*PATIENT, *words, "-n", f"127.0.0.1:{group.namesrv_port}"],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         input=given, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
-    return done.stdout
+    return done
 
 
 def told(group: BrokerGroup, *words: str) -> Any:
@@ -72,7 +76,7 @@ def test_settings_figures_and_routes_of_a_rocketmq_broker(group: BrokerGroup) ->
         "fileReservedTime": "48"
     }
     assert "commitLogMaxOffset" in told(group, "broker", "stats", "broker-a")
-    cli(group, "topic", "create", "Routed", "-q", "4")
+    assert run(group, "topic", "create", "Routed", "-q", "4").stderr == ""
     cli(group, "broker", "writable", "broker-a", "off")
     assert told(group, "topic", "route", "Routed")[0]["perm"] == 4
     cli(group, "broker", "writable", "broker-a", "on")

@@ -34,6 +34,10 @@ from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 
 _NOT_PASSED_ON: Final = frozenset((ACCESS_KEY, SECURITY_TOKEN, SIGNATURE))
 
+MAX_STATUS: Final = 64 << 10
+"""Bytes in which a consumer says where it stands in the queues of one topic: those of some 700, read in 50 ms.
+Anybody may be a consumer, and ask about consumers."""
+
 _Status = tuple[str, dict[MessageQueue, int]]
 """Client id, and the queue offsets it stands at."""
 
@@ -168,6 +172,8 @@ class ConsumerRunningInfo:
 
 def _status_table(body: bytes) -> dict[MessageQueue, int]:
     """Raises ValueError."""
+    if len(body) > MAX_STATUS:
+        raise ValueError(f"{len(body)} bytes, {MAX_STATUS} are allowed")
     content = fastjson.loads(body)
     table = content.get("messageQueueTable") if isinstance(content, Mapping) else None
     return parse_queue_table(table)

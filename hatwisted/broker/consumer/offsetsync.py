@@ -98,7 +98,7 @@ class OffsetSyncProcessors:
 
     def join(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         try:
-            theirs = parse_progress(request.body)
+            theirs = parse_progress(request.body, fastjson.loads_request)
         except ValueError as error:
             return response(request, ResponseCode.SYSTEM_ERROR, str(error))
         if len(theirs.offset_table) > MAX_ROWS or len(theirs.reset_table) > MAX_ROWS:

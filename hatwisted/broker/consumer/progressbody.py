@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -55,8 +55,8 @@ def encode_progress(progress: Progress) -> bytes:
     return fastjson.dumps_compact(progress)
 
 
-def parse_progress(data: bytes) -> Progress:
-    """A broker's table, or part of one. Raises ValueError."""
+def parse_progress(data: bytes, loads: Callable[[bytes], Any] = fastjson.loads) -> Progress:
+    """A broker's table, or part of one. Raises ValueError. loads: reads what isn't in our form."""
     try:
         # Ten times as fast as what follows, which knows more forms.
         tables = _decode_tables(data)
@@ -64,7 +64,7 @@ def parse_progress(data: bytes) -> Progress:
         pass
     else:
         return Progress(offset_table=tables.offset_table, reset_table=tables.reset_table)
-    content = fastjson.loads(data)
+    content = loads(data)
     if not isinstance(content, Mapping) or not isinstance(content.get("offsetTable"), Mapping):
         raise ValueError("no offsetTable in the consumer offsets")
     return Progress(

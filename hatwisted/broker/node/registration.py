@@ -42,7 +42,7 @@ from hatwisted.wire.registration import (
     DataVersion,
     RegisterBody,
     body_checksum,
-    decode_body,
+    decode_request,
     encode_body,
     encode_register_body,
 )
@@ -324,7 +324,7 @@ class _NameServer:
 
     def _ordered_in(self, body: bytes) -> dict[str, object] | None:
         try:
-            content = fastjson.loads(body) if body else None
+            content = fastjson.loads_request(body) if body else None
         except fastjson.FastjsonError as error:
             self._log.warn("unreadable list of ordered topics: {error}", error=error)
             return None
@@ -366,13 +366,13 @@ def _holds(answer: RemotingCommand, version: DataVersion) -> bool:
     """Does the answer to a QUERY_DATA_VERSION say that this is the version held?"""
     if answer.ext.get("changed") != "false":
         return False
-    return not answer.body or decode_body(answer.body, DataVersion) == version
+    return not answer.body or decode_request(answer.body, DataVersion) == version
 
 
 def _version_in(answer: RemotingCommand) -> DataVersion | None:
     """The version that the answer to a QUERY_DATA_VERSION names."""
     try:
-        return decode_body(answer.body, DataVersion) if answer.body else None
+        return decode_request(answer.body, DataVersion) if answer.body else None
     except BadRegistration:
         return None
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.text import Text
 
 from hatwisted.health.events import Event
@@ -27,6 +26,8 @@ MOST_GROUPS: Final = 5
 """Consumer groups on the screen; `--json` has all."""
 MOST_EVENTS: Final = 8
 """The last ones, on the screen of --watch."""
+INDENT: Final = " " * 6
+"""In front of figures: below the role."""
 LINKED: Final = "transfer"
 """State of a link that needs no word."""
 # Read on a light terminal as on a dark one: no yellow and no cyan, which many palettes make for dark ones alone.
@@ -47,7 +48,7 @@ def screen(view: View, found: list[Finding], happened: Sequence[Event] = ()) -> 
 
 
 class _Packed:
-    """Figures side by side, as many as fit in a line; none is folded between its number and its unit.
+    """Figures side by side, as many as fit in an indented line; none is folded between its number and its unit.
 
     - parts: each with what belongs to it
     - style: of all
@@ -60,10 +61,10 @@ class _Packed:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         line = ""
         for part in self._parts:
-            longer = f"{line}  {part}" if line else part
+            longer = f"{line}  {part}" if line else INDENT + part
             if line and cell_len(longer) > options.max_width:
                 yield Text(line, self._style)
-                longer = part
+                longer = INDENT + part
             line = longer
         yield Text(line, self._style)
 
@@ -87,7 +88,7 @@ def _brokers(view: View, found: list[Finding]) -> Iterable[RenderableType]:
             yield Text(printable(seen), "bold")
         yield hanging(f"  {broker.id:>3} ", _who(view, broker))
         if broker.error is None:
-            yield Padding(_Packed(_figures(view, broker), FAINT), (0, 0, 0, 6))
+            yield _Packed(_figures(view, broker), FAINT)
 
 
 def _who(view: View, broker: BrokerFigures) -> Text:
@@ -144,7 +145,7 @@ def _advice(found: list[Finding]) -> Iterable[RenderableType]:
         yield Text()
         said = Text.assemble((f"{printable(each.where)}: ", style), printable(each.what))
         yield hanging((f"{mark} ", style), said)
-        yield Padding(Text(printable(each.advice)), (0, 0, 0, 2))
+        yield hanging("  ", Text(printable(each.advice)))
 
 
 def _events(happened: Sequence[Event]) -> Iterable[RenderableType]:

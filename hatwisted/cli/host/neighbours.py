@@ -12,6 +12,7 @@ from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Words
 from hatwisted.config.pairing import pairing
 from hatwisted.config.schema import BrokerConfig, BrokerRole
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.health import javatext
 from hatwisted.health.figures import broker_figures
 from hatwisted.health.surroundings import Check, fine, note, of_clock, of_name_servers, of_ports, problem
@@ -53,7 +54,7 @@ def neighbour_checks(config: BrokerConfig, network: Network, synchronised: bool 
         ports.append(config.vip_listen_port)
     free = {port: network.is_free(port) for port in ports}
     running = None if free[config.listen_port] else _running(config, network)
-    yield of_ports(free, None if running is None else _runtime(running))
+    yield of_ports(free, None if running is None else _runtime(running), _asked_with(config))
     known = network.name_servers() if config.name_servers else {}
     yield from _of_name_servers(config, known, running)
     offset = None
@@ -71,6 +72,14 @@ def neighbour_checks(config: BrokerConfig, network: Network, synchronised: bool 
             offset = None if figures.clock is None else figures.clock - figures.at
             yield from _of_master(config, network, master, words)
     yield from of_clock(synchronised, offset)
+
+
+def _asked_with(config: BrokerConfig) -> str:
+    """What this broker tells only to who gives it."""
+    enforcing = config.tls_server_mode is TlsMode.ENFORCING
+    return " and ".join(
+        name for name, needed in (("--credentials", config.acl_enable), ("--tls", enforcing)) if needed
+    )
 
 
 def _of_name_servers(

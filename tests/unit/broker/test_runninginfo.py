@@ -3,6 +3,7 @@
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
+from hatwisted.broker.admin.runninginfo import MAX_STATUS
 from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT
 from hatwisted.wire import fastjson
 from hatwisted.wire.hostport import HostPort
@@ -136,7 +137,8 @@ class TestStatus(QuestionCase):
     @inlineCallbacks
     def test_one_member_by_name_and_unreadable_answers(self):
         self.assertEqual((yield self.status(clientAddr="c9")).body, b'{"consumerTable":{}}')
-        for body in (b"", b"[", b"{}", b'{"messageQueueTable":{"T":1}}'):
+        long = STATUS + b" " * (MAX_STATUS + 1 - len(STATUS))
+        for body in (b"", b"[", b"{}", b'{"messageQueueTable":{"T":1}}', long):
             call = self.status(clientAddr="c1")
             (question,) = yield self.member.asked()
             self.member.requests.clear()

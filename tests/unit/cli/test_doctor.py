@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 from click.testing import CliRunner, Result
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -17,6 +18,7 @@ from hatwisted.cli.host.neighbours import neighbour_checks
 from hatwisted.clientcore.errors import ClientError, ConnectFailed
 from hatwisted.clientcore.survey import Words
 from hatwisted.config.schema import BrokerConfig, BrokerRole
+from hatwisted.config.tlskeys import TlsMode
 from hatwisted.health.judgement import Weight
 from hatwisted.health.surroundings import Check, Disk
 from hatwisted.wire.registration import BrokerData, ClusterInfo
@@ -134,6 +136,19 @@ class NeighbourTests(SynchronousTestCase):
         self.network.taken = {10919}
         self.network.said["127.0.0.1:10921"] = words(brokerName="broker-a")
         self.assertEqual(self.problem("ports"), "10919: in use", "its own port is free: it doesn't run")
+
+    def test_a_broker_that_tells_only_who_may_ask_is_asked_with_that(self) -> None:
+        self.network.taken = {10921}
+        for settings, said in (
+            ({}, "ss -ltnp shows by whom: end it, or "),
+            ({"acl_enable": True}, "if it's this broker, ask with --credentials; else end it"),
+            (
+                {"acl_enable": True, "tls_server_mode": TlsMode.ENFORCING},
+                "ask with --credentials and --tls; else",
+            ),
+        ):
+            config = msgspec.structs.replace(SLAVE, **settings)
+            self.assertIn(said, self.found(config)["ports"].advice)
 
     def test_the_port_for_vips_is_looked_at_only_where_there_is_one(self) -> None:
         self.network.taken = {10909}

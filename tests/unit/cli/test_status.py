@@ -187,6 +187,9 @@ class ScreenTests(SynchronousTestCase):
 
         end = 1 << 41
         view = View(before=look(10.0, (end, end - 10**10)), now=look(12.0, (end + 10**9, end - 10**9)))
+        wide = Console(width=200, record=True, file=StringIO())
+        wide.print(screen(view, findings(view)))
+        self.assertEqual([each for each in wide.export_text().splitlines() if each.endswith(" ")], [])
         console = Console(width=80, record=True, file=StringIO())
         console.print(screen(view, findings(view)))
         lines = console.export_text().splitlines()

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.clientcore.admin import Admin
-from hatwisted.clientcore.answers import MAX_ROUTE_QUEUES, decoded_route
+from hatwisted.clientcore.answers import MAX_ROUTE_QUEUES, NO_REMARK, decoded_route, remark_in
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import BadAnswer
 from hatwisted.clientcore.membership import Membership
@@ -119,6 +119,12 @@ class AdminTests(AnswerCase):
         found = [Task(each).result() for each in (admin.topics(), admin.groups(), admin.members("g"))]
         self.assertEqual(found, [[], {}, {}])
         self.assertEqual(Task(admin.reset("g", "T", 0)).result(), {})
+
+    def test_what_every_answer_of_rocketmq_begins_with_is_no_remark(self) -> None:
+        said = [
+            remark_in(RemotingCommand(0, flag=1, remark=each)) for each in (None, "", NO_REMARK, "half done")
+        ]
+        self.assertEqual(said, ["", "", "", "half done"])
 
     def test_an_offset_that_is_no_number(self) -> None:
         nobody_there = RemotingCommand(206, flag=1)

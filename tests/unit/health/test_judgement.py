@@ -157,6 +157,15 @@ class FindingsTests(SynchronousTestCase):
         now = look(broker(0, 9_000, at=110.0), broker(1, 1_000, at=110.0))
         self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000)), now), ["slave-stands-still"])
 
+    def test_why_a_slave_stands_still_is_said_once(self):
+        for state, problem, name in (
+            ("config mismatch", "mappedFileSizeCommitLog is 65536 here", "slave-problem"),
+            ("disconnected", "", "slave-not-linked"),
+        ):
+            ha = {"haClientRuntimeInfo": {"state": state, "problem": problem}}
+            now = look(broker(0, 9_000, at=110.0), broker(1, 1_000, at=110.0, ha=ha))
+            self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000, ha=ha)), now), [name])
+
     def test_a_slave_that_moves_isnt_one_unless_it_is_far_behind(self):
         now = look(broker(0, 9_000, at=110.0), broker(1, 2_000, at=110.0))
         self.assertEqual(names(look(broker(0, 9_000), broker(1, 1_000)), now), [])
@@ -227,6 +236,12 @@ class FindingsTests(SynchronousTestCase):
     def test_versions_and_permissions(self):
         pair = look(broker(0, 9, brokerVersionDesc="V5_3_3"), broker(1, 9, brokerVersionDesc="V4_9_7"))
         self.assertEqual(names(pair), ["versions-differ"])
+        ours = [{"brokerVersionDesc": "V4_9_7", "hatwistedVersion": each} for each in ("0.1.0", "0.2.0")]
+        below_rocketmq = look(broker(0, 9, brokerVersionDesc="V5_3_3"), broker(1, 9, **ours[0]))
+        self.assertEqual(names(below_rocketmq), [])
+        pair = look(broker(0, 9, **ours[0]), broker(1, 9, **ours[1]))
+        (found,) = findings(View(before=pair, now=pair))
+        self.assertEqual(found.what, "runs hatwisted 0.1.0 and hatwisted 0.2.0")
         pair = look(broker(0, 9, config={"brokerPermission": "4"}), broker(1, 9))
         self.assertEqual(names(pair), ["not-writable"])
 

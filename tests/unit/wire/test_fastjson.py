@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire.fastjson import (
+    MAX_BARE_REQUEST,
     MAX_DEPTH,
     MAX_SLOW,
     MAX_SLOW_REQUEST,
+    MAX_VALUES_REQUEST,
     FastjsonError,
     dumps_compact,
     dumps_pretty,
@@ -161,6 +163,21 @@ class Refusals(SynchronousTestCase):
         self.assertRaises(FastjsonError, loads, "{{}:1" + " " * (MAX_SLOW - 5) + "}")
         self.assertEqual(loads_request(b"{{}:1" + b" " * (MAX_SLOW_REQUEST - 6) + b"}"), {"{}": 1})
         self.assertRaises(FastjsonError, loads_request, b"{{}:1" + b" " * (MAX_SLOW_REQUEST - 5) + b"}")
+
+    def test_a_request_has_so_many_values_and_no_more(self) -> None:
+        for separator in (b",", b'","', b"||"):
+            head, tail = (b"[", b"]") if separator == b"," else (b'["', b'"]')
+            most = head + separator.join([b"1"] * MAX_VALUES_REQUEST) + tail
+            loads_request(most)
+            self.assertRaises(FastjsonError, loads_request, most[: -len(tail)] + separator + b"1" + tail)
+            loads(most[: -len(tail)] + separator + b"1" + tail)
+
+    def test_integers_as_keys_are_looked_for_in_so_much_of_a_request_and_no_more(self) -> None:
+        padding = b" " * (MAX_BARE_REQUEST - len(b"{1:1}"))
+        self.assertEqual(loads_request(b"{1:1" + padding + b"}"), {"1": 1})
+        self.assertRaises(FastjsonError, loads_request, b"{1:1" + padding + b" }")
+        self.assertEqual(loads_request(b'{"1":1' + padding + b" }"), {"1": 1})
+        self.assertEqual(loads(b"{1:1" + padding + b" }"), {"1": 1})
 
     @examples(100)
     @given(

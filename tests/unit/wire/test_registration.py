@@ -9,8 +9,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.wire import registration
 from hatwisted.wire.codes import V5_3_3
-from hatwisted.wire.fastjson import dumps_pretty
+from hatwisted.wire.fastjson import MAX_BARE_REQUEST, dumps_pretty
 from hatwisted.wire.registration import (
+    MAX_OF_TOPIC,
+    MAX_PIECE,
     BadRegistration,
     BrokerData,
     ClusterInfo,
@@ -190,6 +192,33 @@ class RegisterBodies(SynchronousTestCase):
                     decode_register_body(data, version=407)
                 else:
                     self.assertRaises(BadRegistration, decode_register_body, data, version=407)
+
+    def test_a_registration_has_so_many_values(self) -> None:
+        self.patch(registration, "MAX_TOPICS", 2)
+        values = MAX_OF_TOPIC * 2
+        for count in (values, values + 1):
+            # Of what isn't known here nothing is kept, and it isn't looked at for long.
+            data = b'{"unknown":[' + b",".join([b"[]"] * count) + b"]}"
+            if count == values:
+                self.assertEqual(decode_register_body(data, version=407), RegisterBody())
+            else:
+                error = self.assertRaises(BadRegistration, decode_register_body, data, version=407)
+                self.assertIn("more values", str(error))
+
+    def test_a_registration_in_the_dialect_is_read_like_any_request(self) -> None:
+        table = '{"topicConfigSerializeWrapper":{"topicConfigTable":{},"mapping":{0:1}'
+        self.assertEqual(decode_register_body(f"{table}}}}}".encode(), version=407), RegisterBody())
+        padded = f"{table}{' ' * MAX_BARE_REQUEST}}}}}".encode()
+        self.assertRaises(BadRegistration, decode_register_body, padded, version=407)
+
+    def test_the_small_pieces_of_a_compressed_one_are_small(self) -> None:
+        def decode(version: bytes, servers: bytes) -> RegisterBody:
+            data = zlib.compress(piece(version) + bytes(4) + piece(servers))
+            return decode_register_body(data, compressed=True, version=407)
+
+        self.assertEqual(decode(b"{}".ljust(MAX_PIECE), b"[]".ljust(MAX_PIECE)), RegisterBody())
+        for version, servers in ((MAX_PIECE + 1, 2), (2, MAX_PIECE + 1)):
+            self.assertRaises(BadRegistration, decode, b"{}".ljust(version), b"[]".ljust(servers))
 
     def test_any_bytes_give_a_body_or_the_one_error(self) -> None:
         chance = random.Random(103)

@@ -6,7 +6,8 @@ table, `landedbatch`, and behind it `deltalanding` and `icebergbatches` (`iceber
 `landingsources` (folders or a cluster, and whether it is the log that the table began with), `logsplits` (what of
 it is to be landed), `queuestarts` (where a cluster's queues go on), `landingstate` (what is kept beside a table),
 `checkpoint` (is the table further than that?), `absence` (brokers that are away) and `stopping` (Ctrl-C).
-`deadletterjob` looks at rows that didn't fit their schema, and lands them once it's mended.
+`deadletterjob` looks at rows that didn't fit their schema, and lands them once it's mended (`deltaletters`,
+`icebergletters`).
 
 A landing never continues with another log than the table's, and never commits a batch twice.
 """

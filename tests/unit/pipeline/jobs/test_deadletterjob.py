@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -12,10 +14,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from hatwisted.cli.main import main
+from hatwisted.pipeline.delta import compaction
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.jobs.audit.auditing import audit
-from hatwisted.pipeline.jobs.land import deadletterjob
+from hatwisted.pipeline.jobs.land import deadletterjob, deltaletters
 from hatwisted.pipeline.jobs.land.deadletterjob import BATCH_ROWS, DeadLetterResult, dead_letters
+from hatwisted.pipeline.jobs.land.deltaletters import DeltaLetters
 from hatwisted.pipeline.jobs.latest.latesttable import latest
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
@@ -28,6 +32,9 @@ LATER = b'{"id": null, "customer": "x"}'
 
 
 class DeadLetterTests(SchemaCase):
+    kind: Any = DeltaLetters
+    """Of the tables."""
+
     def look(self, schema: Any = None) -> DeadLetterResult:
         return dead_letters(self.table, self.schema(schema) if schema else ())
 
@@ -87,7 +94,7 @@ class DeadLetterTests(SchemaCase):
         self.assertEqual(self.look(MENDED).landed, 1)
         merged = latest(self.table, into, key="queue_offset")
         self.assertEqual((merged.inserted, merged.updated), (0, 1))
-        rows = DeltaTable(into).to_pyarrow_table(columns=["physical_offset", "Orders"])
+        rows = self.rows(into)
         values: list[Any] = rows.sort_by("physical_offset").column("Orders").to_pylist()
         self.assertEqual(values, self.values())
         self.assertEqual(latest(self.table, into, key="queue_offset").updated, 0)
@@ -104,14 +111,8 @@ class DeadLetterTests(SchemaCase):
     def test_one_that_ended_between_its_commits_is_made_up_for(self) -> None:
         self.append(*BAD, *BAD)
         self.land()
-        merge = deadletterjob._merge
-
-        def first_only(path: str, *given: Any) -> None:
-            if path == self.beside:
-                raise OSError("no more")
-            merge(path, *given)
-
-        with patch.object(deadletterjob, "_merge", first_only), self.assertRaises(OSError):
+        ended = patch.object(self.kind, "take", side_effect=OSError("no more"))
+        with ended, self.assertRaises(OSError):
             self.look(MENDED)
         self.assertEqual(sum(value is not None for value in self.values()), 2)
         self.assertEqual(len(self.dead("body")), 8)
@@ -119,19 +120,42 @@ class DeadLetterTests(SchemaCase):
         self.assertEqual(sum(value is not None for value in self.values()), 2)
         self.assertEqual(len(self.dead("body")), 6)
 
-    def test_another_writer_s_commit_between_is_borne(self) -> None:
-        self.append(*BAD)
-        self.land()
-        opened, openings = deadletterjob.open_table, count(1)
+    def between(self, do: Callable[[str], object]) -> AbstractContextManager[Any]:
+        """The first change of either table meets another writer's, `do`, between what it reads and its commit."""
+        merge, left = DeltaTable.merge, [self.beside, self.table]
 
-        def contended(path: str) -> DeltaTable:
-            # The first one is where the job begins.
-            if path == self.table and next(openings) in (2, 3):
-                raise CommitFailedError("another one's")
-            return opened(path)
+        def late(table: DeltaTable, *given: Any, **more: Any) -> Any:
+            if left and table.table_uri.rstrip("/").endswith(left[-1]):
+                do(left.pop())
+            return merge(table, *given, **more)
 
-        with patch.object(deadletterjob, "open_table", contended):
-            self.assertEqual(self.look(MENDED).landed, 1)
+        return patch.object(DeltaTable, "merge", late)
+
+    def compact(self, table: str) -> int:
+        return compaction.compact(table, 1 << 20, min_files=2).removed
+
+    def test_files_that_others_replace_meanwhile_lose_and_double_nothing(self) -> None:
+        """A compaction replaces the very files that were read; a landing adds some."""
+        for _ in range(2):
+            self.append(*GOOD, *BAD, LATER)
+            self.land()
+        replaced: list[int] = []
+
+        def other(table: str) -> None:
+            self.append(*GOOD, *BAD)
+            self.land()
+            replaced.append(self.compact(table))
+
+        with self.between(other):
+            self.assertEqual(self.look(MENDED).landed, 4)
+        self.assertEqual((len(replaced), min(replaced) > 1), (2, True))
+        self.assertEqual(self.look(MENDED).landed, 2)
+        self.assertEqual(sorted(self.rows(self.table)["physical_offset"].to_pylist()), self.log.offsets)
+        bodies = [record.body for record in self.log.records]
+        known = [body in (*GOOD, LATER, b'{"customer": "x"}') for body in bodies]
+        self.assertEqual([value is not None for value in self.values()], known)
+        left = [at for at, each in zip(self.log.offsets, known, strict=True) if not each]
+        self.assertEqual(self.dead("physical_offset"), left)
 
     def test_a_table_without_any_and_none_at_all(self) -> None:
         with self.assertRaisesRegex(WrongTable, "there's no table"):
@@ -154,3 +178,18 @@ class DeadLetterTests(SchemaCase):
         self.assertIn("2 dead letters landed in", shown.output)
         shown = run(main, ["pipeline", "dead-letters", self.table, "--json"])
         self.assertEqual(json.loads(shown.output)["left"], {"Orders": {"malformed": 2, "type": 1}})
+
+
+class DeltaTests(SchemaCase):
+    def test_another_writer_s_commit_between_is_borne(self) -> None:
+        self.append(*BAD)
+        self.land()
+        opened, openings = deltaletters.open_table, count(1)
+
+        def contended(path: str) -> DeltaTable:
+            if path == self.table and next(openings) in (1, 2):
+                raise CommitFailedError("another one's")
+            return opened(path)
+
+        with patch.object(deltaletters, "open_table", contended):
+            self.assertEqual(dead_letters(self.table, self.schema(MENDED)).landed, 1)
