@@ -89,7 +89,8 @@ class Entrance:
         # From the inside out: an account is whose it says to be, and a signature isn't checked for nothing.
         for guard in (self._account_rates, self._request_guard, self._address_rates):
             if guard is not None:
-                table = guarded(table, guard)
+                # What nobody answers costs an address as much as what is answered.
+                table = guarded(table, guard, unserved=guard is self._address_rates)
         return table
 
     def _sender(self, request: RemotingCommand) -> str | None:

@@ -32,14 +32,19 @@ class Guard(Protocol):
         """The same of each request of a batch; nothing at all if all of them are served."""
 
 
-def guarded(table: ProcessorTable, guard: Guard, codes: Collection[int] | None = None) -> ProcessorTable:
+def guarded(
+    table: ProcessorTable, guard: Guard, codes: Collection[int] | None = None, *, unserved: bool = False
+) -> ProcessorTable:
     """A table with the same handlers, asked only what `guard` lets through.
 
     - table: the handlers
     - guard: who decides
     - codes: of the requests that it decides about; None: about all
+    - unserved: does it decide about requests, too, that no handler is asked?
     """
     behind = table.without()
+    if unserved:
+        behind.unserved = partial(_one, guard, table.unserved)
     for code, handler in table.handlers.items():
         if codes is None or code in codes:
             behind.register(code, partial(_one, guard, handler))

@@ -88,6 +88,8 @@ class ProcessorTable:
     def __init__(self) -> None:
         self.handlers: dict[int, Handler] = {}
         self.batch_handlers: dict[int, BatchHandler] = {}
+        self.unserved: Handler = _unserved
+        """Answers requests of other codes, and those with too much of a body."""
 
     def register(self, code: int, handler: Handler) -> None:
         """One request, one answer (or a Deferred, or None when the handler answers by itself)."""
@@ -113,7 +115,16 @@ class ProcessorTable:
         copy.batch_handlers = {
             code: handler for code, handler in self.batch_handlers.items() if code not in dropped
         }
+        copy.unserved = self.unserved
         return copy
+
+
+def _unserved(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    if request.code not in connection.factory.table.handlers:
+        remark = f" request type {request.code} not supported"
+        return response(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+    remark = f"{len(request.body)} bytes of body, {body_limit(request.code)} are allowed"
+    return response(request, ResponseCode.SYSTEM_ERROR, remark)
 
 
 @implementer(IPushProducer)
@@ -323,14 +334,8 @@ class RemotingConnection(Protocol):
                 self._log.debug("{peer}: unexpected answer {opaque}", peer=self.peer, opaque=command.opaque)
             return
         handler = table.handlers.get(command.code)
-        if handler is None:
-            remark = f" request type {command.code} not supported"
-            self.reply(command, response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
-            return
-        if len(command.body) > MAX_BODY and len(command.body) > body_limit(command.code):
-            remark = f"{len(command.body)} bytes of body, {body_limit(command.code)} are allowed"
-            self.reply(command, response(command, ResponseCode.SYSTEM_ERROR, remark))
-            return
+        if handler is None or (len(command.body) > MAX_BODY and len(command.body) > body_limit(command.code)):
+            handler = table.unserved
         try:
             answer = handler(self, command)
         except Exception:

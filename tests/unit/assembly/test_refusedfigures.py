@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
 from hatwisted.clientcore.api import Credentials
-from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.codes import RequestCode, ResponseCode
 from tests.support.figures import Figures, Reader, page
 from tests.support.memorynode import MemoryNodes
 from tests.unit.acl.files import ADMIN, SAMPLE, request
@@ -63,6 +63,20 @@ class RefusedFigures(SynchronousTestCase):
         for _ in range(6):
             self.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         self.assertGreater(self.refused("address_rate"), 0)
+
+    def test_requests_that_nobody_answers_cost_an_address_as_much(self) -> None:
+        self.start(address_request_rate=2, address_byte_rate=1 << 20)
+        self.nodes.pass_time(5)
+        codes = [self.ask(31_999) for _ in range(6)]
+        self.assertEqual(codes[0], ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        self.assertEqual(codes[-1], ResponseCode.SYSTEM_BUSY)
+        self.assertGreater(self.refused("address_rate"), 0)
+        self.nodes.pass_time(5)
+        # A body that isn't looked at has been sent all the same: it's worth two seconds.
+        large = request(RequestCode.GET_BROKER_RUNTIME_INFO, None)
+        large.body = bytes(2 << 20)
+        self.assertEqual(self.nodes.result(self.nodes.client.call(ADDRESS, large, 15)).code, 1)
+        self.assertEqual(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO), ResponseCode.SYSTEM_BUSY)
 
     def test_a_broker_that_refuses_nobody_has_none_of_them(self) -> None:
         self.start(admin_allow_list="*")

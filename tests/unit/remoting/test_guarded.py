@@ -81,6 +81,33 @@ class GuardedTests(SynchronousTestCase):
         self.assertEqual(self.batches, [])
 
 
+class UnservedTests(SynchronousTestCase):
+    """Requests that no handler is asked meet a guard if it says so, through copies of the table, too."""
+
+    def code(self, table: ProcessorTable, request: RemotingCommand) -> int:
+        factory = RemotingServerFactory(table, Clock(), typed_sends=False)
+        connection = factory.buildProtocol(None)
+        assert connection is not None
+        answer = table.unserved(connection, request)
+        assert isinstance(answer, RemotingCommand)
+        return answer.code
+
+    def test_a_guard_decides_about_them_if_it_is_to(self) -> None:
+        plain, guard = ProcessorTable(), PassGuard(Clock())
+        for table, code in (
+            (plain, ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+            (guarded(plain, guard), ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+            (guarded(plain, guard, unserved=True), ResponseCode.SYSTEM_ERROR),
+            (guarded(plain, guard, unserved=True).without(30), ResponseCode.SYSTEM_ERROR),
+        ):
+            self.assertEqual(self.code(table, RemotingCommand(31_999)), code)
+
+    def test_whom_it_lets_through_is_told_that_nobody_answers(self) -> None:
+        table = guarded(ProcessorTable(), PassGuard(Clock()), unserved=True)
+        request = RemotingCommand(31_999, ext={"pass": "yes"})
+        self.assertEqual(self.code(table, request), ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+
+
 class SomeGuardedTests(GuardedTests):
     """The guard decides about a batch's codes alone: what the others do with the rest is tested above."""
 
