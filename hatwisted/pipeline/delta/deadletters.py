@@ -84,9 +84,10 @@ def _is_missing(beside: str, application: str, number: int) -> bool:
 
 
 def _unsettled(path: str) -> Iterator[Mapping[str, Any]]:
-    """The notes of batches with dead letters that nobody has looked at yet, the latest first."""
+    """The notes of batches with dead letters that nobody has looked at yet, the latest first; of each landing its
+    last one, since those before it were done when it committed that."""
     table, looked_at, done = open_table(path), HISTORY, 0
-    settled = -1
+    settled, seen = -1, set[str]()
     while True:
         history = table.history(looked_at)
         for entry in history[done:]:
@@ -97,7 +98,8 @@ def _unsettled(path: str) -> Iterator[Mapping[str, Any]]:
                 continue
             if isinstance(note.get(SETTLED), int):
                 settled = max(settled, note[SETTLED])
-            if DEAD_LETTERS in note:
+            if DEAD_LETTERS in note and (application := str(note["application"])) not in seen:
+                seen.add(application)
                 yield note
         if len(history) < looked_at:
             return

@@ -170,8 +170,10 @@ def remove_left_beside(name: IcebergName, ended: Iterable[str]) -> list[str]:
 
 
 def _promises(table: Table) -> Iterator[Promise]:
-    """Those that nobody has looked at yet, the latest first."""
+    """Those that nobody has looked at yet, the latest first; of each run its last one, since it has kept those
+    before that."""
     settled: set[int] = set()
+    runs: set[str] = set()
     for snapshot in line(table):
         if snapshot.snapshot_id in settled:
             return
@@ -179,7 +181,8 @@ def _promises(table: Table) -> Iterator[Promise]:
         if SETTLED in summary:
             settled.add(int(summary[SETTLED]))
         found = _promise_of(snapshot)
-        if found is not None:
+        if found is not None and found.run not in runs:
+            runs.add(found.run)
             yield found
 
 

@@ -123,9 +123,11 @@ class _ClaimedIceberg:
         return IcebergBatch(self, LandedFiles(self.into, self.ids))
 
     def upkeep(self) -> Compaction:
-        """Merge small files, and forget old snapshots."""
+        """Merge small files, and forget old snapshots, but none that promises what nobody has kept."""
+        from hatwisted.pipeline.iceberg.deadletters import settle
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 
+        settle(self.table, self.into.name)
         done, below = Compaction(), self.how.compact_below
         for table, name in ((self.table, self.into.name), (self.into.beside, self.into.name.beside)):
             if table is not None:

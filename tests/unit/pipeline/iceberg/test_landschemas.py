@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
 
@@ -23,9 +24,9 @@ from hatwisted.pipeline.iceberg.snapshots import claim
 from hatwisted.pipeline.jobs.land import locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.support.logbuilder import START_TIME
+from tests.support.logbuilder import START_TIME, LogBuilder
 from tests.unit.pipeline.jobs import test_landschemas
-from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
+from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, ORDER, SchemaCase
 
 NAME = IcebergName.parse("iceberg:lake.rocketmq.messages")
 
@@ -206,12 +207,13 @@ class OnceTests(IcebergSchemas):
 
     def test_what_was_settled_isn_t_looked_at_again(self) -> None:
         for _ in range(5):
-            self.append(*BAD)
-            self.land()
+            self.append(*[*BAD] * 8)
+            with patch.object(locallanding, "SPLIT_BYTES", 500):
+                self.assertGreater(len(self.land(max_bytes_per_trigger=500).versions), 4)
         with patch.object(deadletters, "keep", side_effect=deadletters.keep) as kept:
             self.land()
-        self.assertLessEqual(kept.call_count, 2)
-        self.assertEqual(len(self.dead("body")), 5 * len(BAD))
+        self.assertEqual(kept.call_count, 1, "of each run the last one")
+        self.assertEqual(len(self.dead("body")), 5 * 8 * len(BAD))
 
     def test_dead_letters_that_somebody_has_removed_stop_nothing(self) -> None:
         self.append(*BAD)
@@ -233,6 +235,32 @@ class OnceTests(IcebergSchemas):
         self.append(*BAD)
         self.land()
         self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_a_promise_of_somebody_else_doesn_t_expire(self) -> None:
+        """It's days old, and this run has begun before."""
+        self.append(*BAD)
+        self.land()
+        self.append(*BAD)
+        later = datetime.now(UTC) + timedelta(days=9)
+        other = self.folder / "broker-b"
+        log = LogBuilder()
+        for body in BAD:
+            log.add("Orders", body=body)
+        log.save(other)
+
+        def progress(done: int, total: int) -> None:
+            with (
+                patch("hatwisted.pipeline.iceberg.landedfiles.keep", side_effect=OSError("no more")),
+                self.assertRaises(OSError),
+            ):
+                land([str(other)], self.table, LandOptions(engine="local", schemas=self.schema(ORDER)))
+
+        with patch.object(upkeep, "datetime", wraps=datetime) as clock:
+            clock.now.return_value = later
+            how = LandOptions(engine="local", schemas=self.schema(ORDER))
+            land([str(self.store)], self.table, how, progress=progress)
+        self.assertEqual(len(self.dead("body")), 3 * len(BAD))
+        self.assertEqual(len(self.loaded(self.table).snapshots()), 1)
 
     def test_a_run_that_another_one_has_ended_leaves_nothing(self) -> None:
         self.append(*GOOD, *BAD)

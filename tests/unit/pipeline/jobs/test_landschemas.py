@@ -238,6 +238,16 @@ class OnceTests(SchemaCase):
             self.assertLessEqual(commits[self.beside], 2)
         self.assertEqual(len(self.dead("body")), 5 * len(BAD))
 
+    def test_of_many_batches_the_last_one_is_looked_at(self) -> None:
+        """Each look lists the files beside."""
+        self.append(*[*BAD] * 8)
+        with patch.object(locallanding, "SPLIT_BYTES", 500):
+            self.assertGreater(len(self.land(max_bytes_per_trigger=500).versions), 4)
+        with patch.object(deadletters, "commit_files", side_effect=deadletters.commit_files) as commits:
+            self.land()
+        self.assertEqual(commits.call_count, 1)
+        self.assertEqual(len(self.dead("body")), 8 * len(BAD))
+
     def test_dead_letters_that_somebody_has_removed_stop_nothing(self) -> None:
         self.append(*BAD)
         self.between()
