@@ -187,8 +187,8 @@ def a_route(data: bytes) -> Any:
 
 
 def bodies(data: bytes) -> None:
-    """The answers of name servers and brokers as clients, slaves and brokers take them; and requests, of which less
-    is read, in the same way."""
+    """The answers of name servers and brokers as clients, slaves and brokers take them; and requests, of which
+    less is read, in the same way."""
     for kind in BODIES:
         answered, asked = (_decoded(decode, data, kind) for decode in (decode_body, decode_request))
         # What is passed over needn't be UTF-8, and may have numbers that are none.
