@@ -27,6 +27,7 @@ from hatwisted.sqlfilter.expression import Sql92Filter
 from hatwisted.wire import fastjson
 from hatwisted.wire.batch import CorruptBatch, decode_batch, encode_batch
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.fastjson import MAX_SLOW_REQUEST
 from hatwisted.wire.haframe import HaProtocolError, encode_frames, encode_report
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.inflate import NotInflated, inflate
@@ -47,6 +48,7 @@ from hatwisted.wire.registration import (
     TopicTable,
     decode_body,
     decode_register_body,
+    decode_request,
     encode_register_body,
 )
 from hatwisted.wire.remoting import (
@@ -185,14 +187,23 @@ def a_route(data: bytes) -> Any:
 
 
 def bodies(data: bytes) -> None:
-    """The answers of name servers and brokers as clients, slaves and brokers take them."""
+    """The answers of name servers and brokers as clients, slaves and brokers take them; and requests, of which
+    less is read, in the same way."""
     for kind in BODIES:
-        with contextlib.suppress(BadRegistration):
-            decode_body(data, kind)
+        answered, asked = (_decoded(decode, data, kind) for decode in (decode_body, decode_request))
+        # What is passed over needn't be UTF-8, and may have numbers that are none.
+        if answered is not None and len(data) < MAX_SLOW_REQUEST:
+            assert asked == answered, (kind, data[:200])
     route = a_route(data)
     route = merged([route, route])
     writable_queues("T", route, 100)
     readable_queues("T", route)
+
+
+def _decoded(decode: Callable[[bytes, type], Any], data: bytes, kind: type) -> Any:
+    with contextlib.suppress(BadRegistration):
+        return decode(data, kind)
+    return None
 
 
 def answer(data: bytes) -> None:
@@ -325,7 +336,7 @@ WIRE = {
     "registration": Target(registration, (BadRegistration,), registrations),
     "inflate": Target(deflated, (NotInflated,), lambda: [zlib.compress(b"x" * 1000)]),
     "heartbeat": Target(
-        lambda data: parse_heartbeat(fastjson.loads(data)),
+        lambda data: parse_heartbeat(fastjson.loads_request(data)),
         (BadClientData, fastjson.FastjsonError),
         lambda: [heartbeat()],
     ),

@@ -45,7 +45,7 @@ TOKENS: Final[dict[str, tuple[str, Piece]]] = {
     "K": ("length of %k in bytes", _text(lambda message: len(keys_text(message).encode()))),
     "T": ("time when it was stored, ms since the epoch", _text(lambda message: message.store_timestamp)),
     "h": ("its program's properties as name=value, separated by commas", _text(_headers)),
-    "t": ("topic", _text(lambda message: message.topic)),
+    "t": ("topic", _text(lambda message: message.queue.topic)),
     "p": ("queue", _text(lambda message: message.queue.queue_id)),
     "o": ("offset in the queue", _text(lambda message: message.queue_offset)),
     "b": ("name of the broker", _text(lambda message: message.queue.broker_name)),

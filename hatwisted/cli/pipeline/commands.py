@@ -292,7 +292,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     type=click.Choice(["ndjson", "csv", "parquet"]),
     help="Format of the files in a folder.",
 )
-@click.option("--columns", help="Columns to export, separated by commas.")
+@click.option("--columns", help="Columns of the table to export, separated by commas.")
 @click.option("--overwrite", is_flag=True, help="Replace existing files, once the new ones are whole.")
 @click.option("--allow-empty", is_flag=True, help="Accept a --topic that the STOREs don't have.")
 @selection_options
@@ -302,7 +302,8 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
 def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> int:
     """Write messages as NDJSON, CSV or Parquet files, which import takes as well.
 
-    The messages are those of STOREs, or of a cluster over the network.
+    The messages are those of STOREs, or of a cluster over the network. A line of NDJSON is one as `consume --json`
+    prints it; CSV and Parquet have the columns of a landed table.
 
     Exit codes: 0 written; 1 written, and a log is damaged; 2 not done; 130 interrupted.
     """
@@ -369,7 +370,8 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:
     """Send the messages in FILEs (or in folders of files) to a cluster, each queue in order.
 
-    Needs no Spark.
+    They are what `export` writes, or lines of `consume --json`, `msg get --json` or `log dump --json`. Needs no
+    Spark.
 
     Exit codes: 0 all stored; 1 some were refused, or were stored but not flushed or replicated in time; 2 not
     done, or not to the end: the error then says where to continue; 130 interrupted, likewise.

@@ -34,6 +34,10 @@ COMPRESSION_LEVEL: Final = 1
 FEW_VALUES: Final = ("queue_id", "flag", "sys_flag", "reconsume_times", "store_host", "born_host", "tags",
                      "transaction", "broker", "file", "size", "body_crc_ok")  # fmt: skip
 """Columns worth a dictionary; trying it on bodies and keys only costs time."""
+NAMES: Final = ("broker", "key")
+"""Texts by which files are left out: whose log a row is from, and in a table of last messages their key."""
+LONG: Final = 64
+"""Letters; the smallest and largest of longer names isn't told, as they stay in Delta's log."""
 RISING: Final = ("queue_offset", "physical_offset", "store_timestamp", "born_timestamp")
 """Columns whose neighbours differ by little."""
 
@@ -211,9 +215,8 @@ class _OpenFile:
 
 
 def _has_range(item: pa.Field) -> bool:
-    """Are its smallest and largest value worth recording? Those of numbers, times, days and the broker's name
-    are."""
-    return _is_whole(item.type) or (item.name == "broker" and pa.types.is_string(item.type))
+    """Are its smallest and largest value worth recording? Those of numbers, times, days and of `NAMES` are."""
+    return _is_whole(item.type) or (item.name in NAMES and pa.types.is_string(item.type))
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -235,6 +238,8 @@ def _stat(value: Any, kind: pa.DataType, *, up: bool = False) -> Any:
     - kind: the column's type
     - up: round to whole milliseconds upwards
     """
+    if isinstance(value, str):
+        return value if len(value) <= LONG else None
     try:
         if pa.types.is_timestamp(kind):
             milliseconds = -(-value // 1000) if up else value // 1000

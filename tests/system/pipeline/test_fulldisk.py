@@ -107,3 +107,8 @@ def test_an_iceberg_table(disk: Path, store: GrowingStore, tmp_path: Path) -> No
         name = "iceberg:lake.rocketmq.messages"
         assert until_there_is_room(disk, lambda: land([str(store.root)], name, HOW), check) > 3
         assert seen[-1] == 1_500
+        (disk / "ballast").unlink()
+        last = "iceberg:lake.rocketmq.last"
+        assert until_there_is_room(disk, lambda: latest(name, last, key="physical_offset"), lambda: None) > 1
+        kept = load_catalog("lake").load_table("rocketmq.last").scan().to_arrow()
+        assert kept.num_rows == 1_500

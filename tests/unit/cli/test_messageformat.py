@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.messageformat import TOKENS, formatted, keyed, unescaped
@@ -40,6 +41,10 @@ class MessageFormatTests(SynchronousTestCase):
     def test_kcats_own_example(self) -> None:
         line = formatted(r"Topic %t [%p] at offset %o: key %k: %s\n")(MESSAGE)
         self.assertEqual(line.decode(), "Topic Orders [3] at offset 42: key a b: größer\n")
+
+    def test_a_place_is_where_the_message_lies(self) -> None:
+        queue = msgspec.structs.replace(MESSAGE.queue, topic="%RETRY%desk")
+        self.assertEqual(formatted("%t/%p/%o")(replace(MESSAGE, queue=queue)), b"%RETRY%desk/3/42")
 
     def test_every_token(self) -> None:
         expected = {

@@ -7,6 +7,7 @@ import base64
 import json
 from pathlib import Path
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.consume import as_json as consumed
@@ -14,8 +15,10 @@ from hatwisted.cli.cluster.produce import parse_line
 from hatwisted.cli.log.recordformat import as_json as dumped
 from hatwisted.clientcore.message import received, received_anyway
 from hatwisted.clientcore.messagejson import NAMES, TABLE_NAMES, MessageFields
+from hatwisted.pipeline.jobs.messages.importing import Sending
 from hatwisted.pipeline.jobs.messages.messagefiles import MessageRow, open_message_file
 from hatwisted.wire import layout
+from hatwisted.wire.properties import decode_properties
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.golden import GOLDEN
@@ -93,6 +96,15 @@ class MessageJsonTests(SynchronousTestCase):
         other = json.dumps({"body": "", "messageId": "U1", "offsetMessageId": "0A"}).encode()
         one, two = self.imported(line, other)
         self.assertEqual((one.all_properties, two.all_properties), ({}, {"UNIQ_KEY": "U1"}))
+
+    def test_what_has_waited_is_not_delayed_again(self) -> None:
+        waited = {"body": "", "topic": "T", "properties": {"DELAY": "18", "REAL_TOPIC": "T", "REAL_QID": "0"}}
+        to_wait = {"body": "", "topic": "T", "properties": {"DELAY": "18"}}
+        sent = [
+            Sending().message(0, row) for row in self.imported(*map(msgspec.json.encode, (waited, to_wait)))
+        ]
+        self.assertEqual([decode_properties(each.properties) for each in sent], [{}, {"DELAY": "18"}])
+        self.assertEqual([each.alone for each in sent], [False, True])
 
     def test_what_a_group_failed_to_consume_is_produced_to_where_it_came_from(self) -> None:
         failed = [record for record in odd_log().records if record.topic.startswith("%")]

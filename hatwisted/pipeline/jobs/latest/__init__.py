@@ -2,5 +2,6 @@
 
 Read `latesttable` (the job), `lastrows` (which row is a key's last one), `mergednotes` (what the job needs of the
 two tables, and what a keyed one says of itself); then `deltasource` and `icebergsource` (rows of a landed table),
-and `deltakeyed` and `icebergkeyed` (what is merged into; `keymatches`: which of its rows are replaced).
+and `deltakeyed` (`deltachange`) and `icebergkeyed`: what is merged into. `keymatches` finds the rows that are
+replaced.
 """

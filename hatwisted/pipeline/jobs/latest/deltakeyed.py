@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, WriterProperties
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from hatwisted.pipeline.delta.compaction import compact
-from hatwisted.pipeline.delta.datafiles import COMPRESSION_LEVEL
+from hatwisted.pipeline.delta.compaction import Version, compact
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
-from hatwisted.pipeline.jobs.latest.lastrows import KEY, later
+from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from hatwisted.pipeline.jobs.latest.mergednotes import (
     FILE_BYTES,
     PARTITION_BY,
@@ -27,8 +26,6 @@ from hatwisted.pipeline.jobs.latest.mergednotes import (
 
 MERGED: Final = "latest"
 """Within a commit's note: up to where the table is merged."""
-GROUP_ROWS: Final = 65_536
-"""Rows that Parquet's writer holds until they are written."""
 
 
 @dataclass
@@ -85,20 +82,18 @@ class DeltaKeyed:
         )
 
     def _merge(self, rows: pa.Table, reached: Merged | None) -> tuple[int, int]:
-        note = {} if reached is None else {MERGED: reached.as_json()}
-        # Right after the version that is read here: what comes between is looked at first.
-        properties = CommitProperties(custom_metadata={NOTE: note}, max_commit_retries=0)
-        table = open_table(self.path)
-        self._check_line(table)
-        before = table.version()
-        found = self._upserted(table, rows, properties) if len(rows) else (0, 0)
-        if table.version() == before and reached is not None:  # rows that bring nothing make no commit
-            columns = table.metadata().partition_columns
-            table.create_write_transaction(
-                [], "append", table.schema(), columns, commit_properties=properties
-            )
-        self._seen = before
-        return found
+        version = Version(self.path, open_table(self.path))
+        self._check_line(version.table)
+        change = DeltaChange(version, rows)
+        try:
+            change.write()
+            if change.new or reached is not None:
+                note = {} if reached is None else {MERGED: reached.as_json()}
+                self._seen = change.commit({NOTE: note})
+        except CommitFailedError:
+            change.remove()
+            raise
+        return change.matches.inserted, change.matches.updated
 
     def _check_line(self, table: DeltaTable) -> None:
         """Raises WrongTable if it was restored since this run has seen it: rows that were merged may be gone, and
@@ -108,21 +103,6 @@ class DeltaKeyed:
             since and any(entry.get("operation") == "RESTORE" for entry in table.history(since))
         ):
             raise WrongTable(f"{self.path}: was restored to an earlier version meanwhile; try again")
-
-    def _upserted(self, table: DeltaTable, rows: pa.Table, properties: CommitProperties) -> tuple[int, int]:
-        merge = table.merge(
-            rows,
-            f"t.topic = s.topic AND t.{KEY} = s.{KEY} AND t.broker = s.broker",
-            source_alias="s",
-            target_alias="t",
-            streamed_exec=False,  # else files of topics that the rows haven't are read, too
-            writer_properties=WriterProperties(
-                compression="ZSTD", compression_level=COMPRESSION_LEVEL, max_row_group_size=GROUP_ROWS
-            ),
-            commit_properties=properties,
-        )
-        did = merge.when_matched_update_all(later(rows.column_names)).when_not_matched_insert_all().execute()
-        return did["num_target_rows_inserted"], did["num_target_rows_updated"]
 
     def compact(self) -> None:
         """See KeyedRows."""

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.io.pyarrow import ArrowScan
 
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import NoRoom, WrongTable
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds, data_files
-from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
+from hatwisted.pipeline.iceberg.orphans import remove_left, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, line, set_properties, summary_of, swap_files
 from hatwisted.pipeline.iceberg.upkeep import compact, expire
 from hatwisted.pipeline.jobs.latest.keymatches import KeyMatches
@@ -67,7 +67,8 @@ class IcebergKeyed:
     def __init__(self, name: str, what: Mapping[str, Any]) -> None:
         self._name = name
         self._what = what
-        self._ids = _NotingIds(uuid.uuid4().hex[:RUN_LETTERS])
+        self._run = uuid.uuid4().hex[:RUN_LETTERS]
+        self._ids = _NotingIds(self._run)
         self._opened: Table | None = None
         self._seen: int | None = None
         """The snapshot that this run knows the table by."""
@@ -102,10 +103,9 @@ class IcebergKeyed:
             change = self._changed(rows)
             if not change.new and reached is None:
                 return 0, 0
-            if swap_files(self._table, self._name, change.old, change.new, self._ids.note):
+            if self._swapped(change):
                 self._look()
                 return change.inserted, change.updated
-            self._drop(change.new)
         raise WrongTable(
             f"{self._name}: no merge after {ATTEMPTS} attempts; try again when fewer writers are active"
         )
@@ -167,9 +167,27 @@ class IcebergKeyed:
             if len(news := matches.news):
                 change.new += data_files(self._table, self._name, news, self._ids)
         except BaseException:
-            self._drop(change.new)
+            self._clear()
             raise
         return change
+
+    def _swapped(self, change: _Change) -> bool:
+        try:
+            done = swap_files(self._table, self._name, change.old, change.new, self._ids.note)
+        except NoRoom:  # for what a commit writes before it takes effect
+            self._clear()
+            raise
+        if not done:
+            with suppress(WrongTable, NoRoom):  # else they stay; nothing mentions them
+                files = [file.file_path for file in change.new]
+                remove_unmentioned(self._table, self._name, files)
+        return done
+
+    def _clear(self) -> None:
+        """Remove what this run has written since its last commit, while no other one is under way; but for what
+        pyiceberg's threads are still writing."""
+        with suppress(WrongTable, NoRoom):
+            remove_left(self._table, self._name, [self._run])
 
     def _tasks(self, rows: pa.Table) -> Iterator[FileScanTask]:
         """The files that may have their keys."""
@@ -192,10 +210,6 @@ class IcebergKeyed:
             kept = [rows.filter(pa.array(~matches.replaced(rows))) for rows in self._rows(task)]
         rows = pa.concat_tables(kept, promote_options="permissive")
         return data_files(self._table, self._name, rows, self._ids) if len(rows) else []
-
-    def _drop(self, files: Sequence[DataFile]) -> None:
-        with suppress(WrongTable):  # else they stay; nothing mentions them
-            remove_unmentioned(self._table, self._name, [file.file_path for file in files])
 
 
 class _NotingIds(FileIds):

@@ -1,6 +1,7 @@
 """Which rows of a keyed table are replaced by rows that come, and which of those are news.
 
-The rules are `lastrows.later`'s, for tables that no engine of SQL merges into.
+One that is later takes the place of the other; or the same one, with a value that it got since: bodies that didn't
+fit their schema have null until that is mended.
 """
 
 from __future__ import annotations

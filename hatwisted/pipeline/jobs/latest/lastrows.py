@@ -8,31 +8,17 @@ is the greatest. So rows may be merged in any order, and again after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.errors import WrongSchema
 
 KEY: Final = "key"
 """Column of a keyed table; with the topic and the broker it's what a row is known by."""
 KEYS: Final = "keys"
-
-
-def later(columns: Iterable[str]) -> str:
-    """Does row `s` take the place of row `t` of the same key? In SQL. If it's later; or the same one, with a value
-    that it got since: bodies that didn't fit their schema have null until that is mended.
-
-    - columns: of the rows
-    """
-    own = (name.replace('"', '""') for name in columns if name not in (KEY, *COLUMNS))
-    gained = " OR ".join(f't."{name}" IS NULL AND s."{name}" IS NOT NULL' for name in own)
-    same = f" OR s.physical_offset = t.physical_offset AND ({gained})" if gained else ""
-    return f"s.physical_offset > t.physical_offset{same}"
 
 
 def check_key(name: str, there: pa.Schema) -> None:

@@ -94,9 +94,11 @@ class Sending:
             raise ValueError("has no topic: name one for all messages")
         if topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX):
             raise ValueError(f"topic {topic} is the brokers' own: export without it, or name another topic")
-        properties = {
-            name: value for name, value in row.all_properties.items() if name not in layout.BROKERS_PROPERTIES
-        }
+        given = row.all_properties
+        properties = {name: value for name, value in given.items() if name not in layout.BROKERS_PROPERTIES}
+        if layout.PROPERTY_REAL_TOPIC in given:
+            # It has waited already: again, and it would come late and out of its queue's order.
+            properties.pop(layout.PROPERTY_DELAY, None)
         raw = encode_properties(properties)
         if len(raw) > layout.MAX_PROPERTIES_LENGTH:
             raise ValueError(f"{len(raw)} bytes of properties, {layout.MAX_PROPERTIES_LENGTH} at most")

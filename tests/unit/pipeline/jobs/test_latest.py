@@ -6,6 +6,8 @@ import json
 import random
 import shutil
 import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,17 @@ from unittest.mock import patch
 import msgspec
 import pyarrow as pa
 from click.testing import CliRunner
-from deltalake import DeltaTable, TableFeatures, write_deltalake
-from deltalake.table import TableMerger
+from deltalake import DeltaTable, Schema, TableFeatures, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from hatwisted.cli.main import main
+from hatwisted.pipeline.delta.compaction import compact
+from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.latest import latesttable
+from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.storedrecord import Record, crc
@@ -47,6 +52,10 @@ class KeyedStore(GrowingStore):
             body_crc=crc(body),
             raw_properties=encode_properties({"KEYS": key}) if key else b"",
         )
+
+
+class Killed(BaseException):
+    """The process is gone."""
 
 
 class LatestCase(TestCase):
@@ -79,6 +88,51 @@ class LatestCase(TestCase):
             for record in store.records
             if (key := record.properties.get("KEYS"))
         }
+
+    def steps_to_die_at(self, *steps: tuple[Any, str]) -> None:
+        """A run is killed before and after each of these calls, one moment after the other, and rows land between.
+
+        - steps: object and name of what is called
+        """
+        for moment in count():
+            if moment < 10:
+                for store in self.stores:
+                    store.append(12)
+                self.land()
+            if not self._dies_at(moment, steps):
+                break
+            found = self.rows()
+            for known_by, (offset, _) in self.expected().items():
+                self.assertLessEqual(found.get(known_by, (offset,))[0], offset)
+        self.assertGreater(moment, 10)
+        self.latest()
+        self.assertEqual(self.rows(), self.expected())
+        self.assertEqual(self.latest().rows, 0)
+
+    def _dies_at(self, moment: int, steps: Sequence[tuple[Any, str]]) -> bool:
+        """Does a run get as far as this moment? Then it dies there."""
+        moments = count()
+
+        def around(do: Any) -> Any:
+            def stepwise(*given: Any, **named: Any) -> Any:
+                if next(moments) == moment:
+                    raise Killed
+                done = do(*given, **named)
+                if next(moments) == moment:
+                    raise Killed
+                return done
+
+            return stepwise
+
+        with ExitStack() as patches:
+            patches.enter_context(patch.object(latesttable, "MERGE_BYTES", 5_000))
+            for owner, name in steps:
+                patches.enter_context(patch.object(owner, name, around(getattr(owner, name))))
+            try:
+                self.latest()
+            except Killed:
+                return True
+        return False
 
 
 class MergeTests(LatestCase):
@@ -160,15 +214,91 @@ class MergeTests(LatestCase):
     def test_another_writer_s_commit_between_is_gone_along_with(self) -> None:
         self.stores[0].append(50)
         self.land(self.stores[0])
-        execute, rivals = TableMerger.execute, [self.latest]
+        commit, rivals = DeltaChange.commit, [self.latest]
 
-        def late(merge: Any) -> Any:
+        def late(*given: Any) -> Any:
             if rivals:
                 rivals.pop()()
-            return execute(merge)
+            return commit(*given)
 
-        with patch.object(TableMerger, "execute", late):
+        with patch.object(DeltaChange, "commit", late):
             self.latest()
+        self.assertEqual(self.rows(), self.expected(self.stores[0]))
+
+    def test_it_may_be_killed_at_every_step(self) -> None:
+        self.stores[0].append(60)
+        self.land()
+        self.latest()
+        with patch.object(DeltaChange, "remove"), patch.object(DataFiles, "abandon"):
+            self.steps_to_die_at((DeltaChange, "write"), (DataFiles, "close"), (DeltaChange, "commit"))
+
+    def test_compactions_and_appends_between_are_looked_at(self) -> None:
+        commit, key = DeltaChange.commit, {"key": "physical_offset"}
+
+        def compacted() -> None:
+            self.assertGreater(compact(self.into, 1 << 20, min_files=2).removed, 1)
+
+        def optimized() -> None:
+            self.assertGreater(DeltaTable(self.into).optimize.compact()["numFilesRemoved"], 1)
+
+        def appended() -> None:
+            rows = DeltaTable(self.into).to_pyarrow_table().slice(0, 1)
+            at = rows.column_names.index("key")
+            write_deltalake(self.into, rows.set_column(at, "key", pa.array(["mine"])), mode="append")
+
+        for rival in (compacted, optimized, appended):
+            rivals = [rival]
+            for _ in range(2):  # files with nothing to replace, so that they stay
+                self.stores[0].append(10)
+                self.land(self.stores[0])
+                self.latest(**key)
+            self.stores[0].append(5)
+            self.land(self.stores[0])
+
+            def late(*given: Any, rivals: Any = rivals) -> Any:
+                if rivals:
+                    rivals.pop()()
+                return commit(*given)
+
+            with patch.object(DeltaChange, "commit", late):
+                self.assertEqual(self.latest(**key).inserted, 5)
+            self.assertEqual(rivals, [])
+        self.assertEqual(len(self.rows()), 76)
+        mentioned = {Path(path).name for path in DeltaTable(self.into).file_uris()}
+        DeltaTable(self.into).vacuum(0, dry_run=False, enforce_retention_duration=False)
+        self.assertEqual({path.name for path in Path(self.into).rglob("*.parquet")}, mentioned)
+
+    def test_what_a_lost_merge_wrote_is_removed(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        with (
+            patch.object(DeltaChange, "commit", side_effect=CommitFailedError("another one")),
+            self.assertRaisesRegex(WrongTable, "no merge after 10 attempts; try again"),
+        ):
+            self.latest()
+        self.assertEqual(list(Path(self.into).rglob("*.parquet")), [])
+
+    def test_files_that_cannot_have_the_keys_are_not_read(self) -> None:
+        for number, store in enumerate(self.stores):
+            store.append(20)
+            self.land(store)
+            with patch.object(DeltaChange, "_read", side_effect=AssertionError):
+                self.assertEqual(self.latest(key="broker").inserted, 2, number)
+
+    def test_columns_of_the_users_own_stay(self) -> None:
+        self.stores[0].append(50)
+        self.land(self.stores[0])
+        self.latest()
+        DeltaTable(self.into).alter.add_columns(Schema.from_arrow(pa.schema([("note", pa.string())])).fields)
+        DeltaTable(self.into).update({"note": "'seen'"}, predicate="topic = 'topic-1'")
+        self.stores[0].append(2)
+        self.land(self.stores[0])
+        found = self.latest()
+        rows = DeltaTable(self.into).to_pyarrow_table().to_pylist()
+        seen = [row for row in rows if row["note"] == "seen"]
+        ones = [row for row in rows if row["topic"] == "topic-1"]
+        self.assertEqual(found.inserted + found.updated, 2)
+        self.assertEqual(len(ones) - len(seen), 1)
         self.assertEqual(self.rows(), self.expected(self.stores[0]))
 
     def test_a_restore_between_two_merges_of_a_run_is_told_and_made_up_for(self) -> None:

@@ -33,10 +33,6 @@ LANDED, KEPT = "iceberg:lake.rocketmq.messages", "iceberg:lake.rocketmq.last"
 COLUMNS = ("topic", "key", "broker", "physical_offset", "body")
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 class IcebergLatestCase(LatestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -116,6 +112,14 @@ class MergeTests(IcebergLatestCase):
         self.into = str(self.folder / "last")
         self.assertEqual(LatestCase.rows(self), self.expected())
 
+    def test_of_two_first_runs_at_once_the_later_one_finds_all_there(self) -> None:
+        """By itself pyiceberg would add the same rows on top."""
+        self.grow(30)
+        with self.rival(self.latest):
+            found = self.latest()
+        self.assertEqual((found.inserted, found.updated), (0, 0))
+        self.assertEqual(self.rows(), self.expected())
+
     def test_counts_are_those_of_a_delta_table(self) -> None:
         other = str(self.folder / "last")
         for number in (40, 30, 0):
@@ -171,50 +175,8 @@ class MergeTests(IcebergLatestCase):
         """Before and after each file that it writes and each commit; whoever is killed removes nothing."""
         self.grow(60)
         self.latest()
-        self.grow(50)
-        killed, moment = True, -1
-        while killed:
-            moment, steps = moment + 1, count()
-            killed = self.killed_at(moment, steps)
-            found = self.rows()
-            for known_by, (offset, _) in self.expected().items():
-                if known_by in found:
-                    self.assertLessEqual(found[known_by][0], offset)
-            if moment < 16:
-                self.grow(12)
-        self.assertGreater(moment, 16)
-        self.latest()
-        self.assertEqual(self.rows(), self.expected())
-        self.assertEqual(self.latest().rows, 0)
-
-    def killed_at(self, moment: int, steps: Iterator[int]) -> bool:
-        """Does a run get as far as this moment? Then it's killed there."""
-
-        def step() -> None:
-            if next(steps) == moment:
-                raise Killed
-
-        def around(do: Any) -> Any:
-            def stepwise(*given: Any, **named: Any) -> Any:
-                step()
-                done = do(*given, **named)
-                step()
-                return done
-
-            return stepwise
-
-        with (
-            patch.object(latesttable, "MERGE_BYTES", 5_000),
-            patch.object(snapshots, "_commit", around(snapshots._commit)),
-            patch.object(Table, "_do_commit", around(Table._do_commit)),
-            patch.object(icebergkeyed, "data_files", around(icebergkeyed.data_files)),
-            patch.object(icebergkeyed.IcebergKeyed, "_drop"),
-        ):
-            try:
-                self.latest()
-            except Killed:
-                return True
-        return False
+        with patch.object(icebergkeyed.IcebergKeyed, "_clear"):
+            self.steps_to_die_at((snapshots, "_commit"), (Table, "_do_commit"), (icebergkeyed, "data_files"))
 
     def test_snapshots_that_have_expired_are_read_again(self) -> None:
         self.grow(50)
