@@ -2,149 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
-import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
-from unittest import TestCase
 from unittest.mock import patch
 
-import msgspec
 import pyarrow as pa
-from click.testing import CliRunner
 from deltalake import DeltaTable, Schema, TableFeatures, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from hatwisted.cli.main import main
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.latest import latesttable
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
-from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
-from hatwisted.wire.properties import encode_properties
-from hatwisted.wire.storedrecord import Record, crc
-from tests.support.growing import GrowingStore
-
-Last = dict[tuple[str, str, str], tuple[int, bytes | None]]
-"""By topic, key and broker: offset and body."""
+from tests.support import latestcase
 
 
-class KeyedStore(GrowingStore):
-    """Few keys, and a message without a body now and then."""
-
-    def _record(self, number: int) -> Record:
-        chance = random.Random(number * 31 + self._seed)
-        record = super()._record(number)
-        key = "" if number % 17 == 3 else f"k{chance.randrange(12)}"
-        body = b"" if number % 5 == 4 else record.body
-        return msgspec.structs.replace(
-            record,
-            topic=f"topic-{number % 2}",
-            body=body,
-            body_crc=crc(body),
-            raw_properties=encode_properties({"KEYS": key}) if key else b"",
-        )
-
-
-class Killed(BaseException):
-    """The process is gone."""
-
-
-class LatestCase(TestCase):
-    def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.stores = [KeyedStore(self.folder / f"broker-{name}", seed) for seed, name in enumerate("ab")]
-        self.table, self.into = str(self.folder / "table"), str(self.folder / "last")
-
-    def land(self, *stores: KeyedStore, **options: Any) -> None:
-        how = LandOptions(**{"engine": "local", "compact_below": None, **options})
-        land([str(store.root) for store in stores or self.stores], self.table, how)
-
-    def latest(self, **options: Any) -> LatestResult:
-        return latest(self.table, self.into, **options)
-
-    def rows(self) -> Last:
-        names = ["topic", "key", "broker", "physical_offset", "body"]
-        rows = DeltaTable(self.into).to_pyarrow_table(columns=names).to_pylist()
-        found = {
-            (row["topic"], row["key"], row["broker"]): (row["physical_offset"], row["body"]) for row in rows
-        }
-        self.assertEqual(len(found), len(rows))
-        return found
-
-    def expected(self, *stores: KeyedStore) -> Last:
-        """By going through the records one by one."""
-        return {
-            (record.topic, key, store.root.name): (record.physical_offset, record.body or None)
-            for store in stores or self.stores
-            for record in store.records
-            if (key := record.properties.get("KEYS"))
-        }
-
-    def steps_to_die_at(self, *steps: tuple[Any, str]) -> None:
-        """A run is killed before and after each of these calls, one moment after the other, and rows land between.
-
-        - steps: object and name of what is called
-        """
-        for moment in count():
-            if moment < 10:
-                for store in self.stores:
-                    store.append(12)
-                self.land()
-            if not self._dies_at(moment, steps):
-                break
-            found = self.rows()
-            for known_by, (offset, _) in self.expected().items():
-                self.assertLessEqual(found.get(known_by, (offset,))[0], offset)
-        self.assertGreater(moment, 10)
-        self.latest()
-        self.assertEqual(self.rows(), self.expected())
-        self.assertEqual(self.latest().rows, 0)
-
-    def _dies_at(self, moment: int, steps: Sequence[tuple[Any, str]]) -> bool:
-        """Does a run get as far as this moment? Then it dies there."""
-        moments = count()
-
-        def around(do: Any) -> Any:
-            def stepwise(*given: Any, **named: Any) -> Any:
-                if next(moments) == moment:
-                    raise Killed
-                done = do(*given, **named)
-                if next(moments) == moment:
-                    raise Killed
-                return done
-
-            return stepwise
-
-        with ExitStack() as patches:
-            patches.enter_context(patch.object(latesttable, "MERGE_BYTES", 5_000))
-            for owner, name in steps:
-                patches.enter_context(patch.object(owner, name, around(getattr(owner, name))))
-            try:
-                self.latest()
-            except Killed:
-                return True
-        return False
-
-
-class MergeTests(LatestCase):
-    def test_each_key_has_its_last_message(self) -> None:
-        for number in (200, 0, 150):
-            for store in self.stores:
-                store.append(number)
-            self.land()
-            self.latest()
-            self.assertEqual(self.rows(), self.expected())
-        self.assertIn(None, [body for _, body in self.rows().values()])
-
+class MergeTests(latestcase.AnyMergeCase):
     def test_only_what_is_new_is_read(self) -> None:
         for number in (100, 40, 0):
             self.stores[0].append(number)
@@ -153,14 +29,6 @@ class MergeTests(LatestCase):
             self.assertEqual(found.rows, number)
             self.assertEqual(found.version, DeltaTable(self.table).version())
         self.assertEqual((found.inserted, found.updated), (0, 0))
-
-    def test_brokers_may_come_in_any_order(self) -> None:
-        for store in self.stores:
-            store.append(150)
-        for store in reversed(self.stores):
-            self.land(store)
-            self.latest()
-        self.assertEqual(self.rows(), self.expected())
 
     def test_rows_that_a_compaction_has_moved_bring_nothing_back(self) -> None:
         for _ in range(8):
@@ -173,29 +41,6 @@ class MergeTests(LatestCase):
         self.assertEqual((found.rows, found.inserted, found.updated), (80, 0, 0))
         self.assertEqual(self.latest().rows, 0)
         self.assertEqual(self.rows(), before)
-
-    def test_an_interrupted_run_is_made_up_for(self) -> None:
-        for store in self.stores:
-            store.append(200)
-        self.land(max_bytes_per_trigger=10_000)
-        merge = latesttable._Run._merge
-        for after in range(3):
-            calls = count()
-
-            def broken(*given: Any, after: int = after, calls: Any = calls) -> None:
-                merge(*given)
-                if next(calls) == after:
-                    raise KeyboardInterrupt
-
-            with (
-                patch.object(latesttable, "MERGE_BYTES", 20_000),
-                patch.object(latesttable._Run, "_merge", broken),
-                self.assertRaises(KeyboardInterrupt),
-            ):
-                self.latest()
-        self.latest()
-        self.assertEqual(self.rows(), self.expected())
-        self.assertEqual(self.latest().rows, 0)
 
     def test_a_log_that_has_expired_is_read_again(self) -> None:
         self.stores[0].append(50)
@@ -379,40 +224,8 @@ class MergeTests(LatestCase):
         self.assertEqual(self.latest().version, before)
         self.assertEqual(self.rows(), self.expected(self.stores[0]))
 
-    def test_many_small_merges_leave_few_files(self) -> None:
-        for _ in range(9):
-            self.stores[0].append(2)
-            self.land(self.stores[0])
-            self.latest(key="physical_offset")
-        self.assertLess(len(DeltaTable(self.into).file_uris()), 9)
-        self.assertEqual(len(self.rows()), 18)
-        self.assertEqual(self.latest(key="physical_offset").rows, 0)
 
-    def test_of_some_topics_and_by_another_column(self) -> None:
-        self.stores[0].append(60)
-        self.land(self.stores[0])
-        found = self.latest(topics=["topic-1"], key="queue_id")
-        self.assertEqual(found.rows, 30)
-        self.assertEqual(set(self.rows()), {("topic-1", each, "broker-a") for each in "01"})
-
-
-class RefusedTests(LatestCase):
-    def test_what_does_not_fit_is_told_in_a_line(self) -> None:
-        with self.assertRaisesRegex(WrongTable, "there's no table"):
-            self.latest()
-        self.stores[0].append(20)
-        self.land(self.stores[0])
-        with self.assertRaisesRegex(WrongSchema, "column body can't be the key: give one of topic, .*keys"):
-            self.latest(key="body")
-        self.latest()
-        for other in ({"key": "unique_key"}, {"topics": ["topic-1"]}):
-            with self.assertRaisesRegex(
-                WrongTable, "by another key or of other topics .key keys, topics all"
-            ):
-                self.latest(**other)
-        with self.assertRaisesRegex(WrongSchema, "has a column key"):
-            latest(self.into, str(self.folder / "more"))
-
+class RefusedTests(latestcase.AnyRefusedCase):
     def test_a_table_of_something_else_is_left_as_it_is(self) -> None:
         self.stores[0].append(20)
         self.land(self.stores[0])
@@ -431,15 +244,3 @@ class RefusedTests(LatestCase):
         table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
         with self.assertRaisesRegex(WrongTable, "can't be read: .*deletionVectors"):
             self.latest()
-
-    def test_the_command(self) -> None:
-        self.stores[0].append(100)
-        self.land(self.stores[0])
-        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into])
-        self.assertEqual(done.exit_code, 0, done.output)
-        self.assertIn("keys inserted, 0 updated", done.output)
-        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into, "--json"])
-        self.assertEqual(json.loads(done.output)["rows"], 0)
-        done = CliRunner().invoke(main, ["pipeline", "latest", self.table, self.into, "--key", "nothing"])
-        self.assertEqual(done.exit_code, 2)
-        self.assertEqual(self.rows(), self.expected(self.stores[0]))

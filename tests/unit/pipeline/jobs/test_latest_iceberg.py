@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,24 +12,21 @@ from unittest import TestCase
 from unittest.mock import patch
 
 import pyarrow as pa
-from click.testing import CliRunner
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 
-from hatwisted.cli.main import main
 from hatwisted.pipeline.delta.errors import NoRoom, WrongTable
-from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.iceberg import snapshots, upkeep
-from hatwisted.pipeline.jobs.latest import icebergkeyed, latesttable
+from hatwisted.pipeline.jobs.latest import icebergkeyed
 from hatwisted.pipeline.jobs.latest.keymatches import KeyMatches
 from hatwisted.pipeline.jobs.latest.latesttable import latest
+from tests.support import latestcase
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.unit.pipeline.jobs.test_latest import Last, LatestCase
+from tests.support.latestcase import COLUMNS, Last, LatestCase
 
 LANDED, KEPT = "iceberg:lake.rocketmq.messages", "iceberg:lake.rocketmq.last"
-COLUMNS = ("topic", "key", "broker", "physical_offset", "body")
 
 
 class IcebergLatestCase(LatestCase):
@@ -48,17 +44,16 @@ class IcebergLatestCase(LatestCase):
         return load_catalog("lake").load_table(("rocketmq", "last"))
 
     def rows(self) -> Last:
-        rows = self.kept.scan(selected_fields=COLUMNS).to_arrow().to_pylist()
-        found = {
-            (row["topic"], row["key"], row["broker"]): (row["physical_offset"], row["body"]) for row in rows
-        }
-        self.assertEqual(len(found), len(rows))
-        return found
+        return self.by_key(self.kept.scan(selected_fields=COLUMNS).to_arrow())
 
-    def grow(self, number: int, **options: Any) -> None:
-        for store in self.stores:
-            store.append(number)
-        self.land(**options)
+    def landed_version(self) -> int:
+        return self.landed.current_snapshot().snapshot_id  # type: ignore[union-attr]
+
+    def partitioned_by(self) -> list[str]:
+        return [item.name for item in self.kept.spec().fields]
+
+    def file_count(self) -> int:
+        return len(list(self.kept.scan().plan_files()))
 
     def data_files(self) -> set[str]:
         return {path.name for path in (self.folder / "warehouse" / "rocketmq" / "last").rglob("*.parquet")}
@@ -87,18 +82,7 @@ class IcebergLatestCase(LatestCase):
         self.assertEqual(rivals, [])
 
 
-class MergeTests(IcebergLatestCase):
-    def test_each_key_has_its_last_message(self) -> None:
-        for number in (200, 0, 150):
-            self.grow(number)
-            found = self.latest()
-            self.assertEqual(self.rows(), self.expected())
-            self.assertEqual(
-                (found.rows, found.version), (2 * number, self.landed.current_snapshot().snapshot_id)
-            )  # type: ignore[union-attr]
-        self.assertIn(None, [body for _, body in self.rows().values()])
-        self.assertEqual([item.name for item in self.kept.spec().fields], ["topic"])
-
+class MergeTests(IcebergLatestCase, latestcase.AnyMergeCase):
     def test_delta_and_iceberg_may_be_mixed(self) -> None:
         folder = str(self.folder / "table")
         for number in (100, 60):
@@ -130,14 +114,6 @@ class MergeTests(IcebergLatestCase):
                 (its.rows, its.without_key, its.inserted, its.updated),
             )
 
-    def test_brokers_may_come_in_any_order(self) -> None:
-        for store in self.stores:
-            store.append(150)
-        for store in reversed(self.stores):
-            self.land(store)
-            self.latest()
-        self.assertEqual(self.rows(), self.expected())
-
     def test_only_what_is_new_is_read_and_what_a_compaction_moved_changes_nothing(self) -> None:
         for _ in range(8):
             self.grow(10)
@@ -149,27 +125,6 @@ class MergeTests(IcebergLatestCase):
         self.assertGreater(found.rows, 0)
         self.assertEqual(self.latest().rows, 0)
         self.assertEqual(self.rows(), before)
-
-    def test_an_interrupted_run_is_made_up_for(self) -> None:
-        self.grow(200, max_bytes_per_trigger=10_000)
-        merge = latesttable._Run._merge
-        for after in range(3):
-            calls = count()
-
-            def broken(*given: Any, after: int = after, calls: Any = calls) -> None:
-                merge(*given)
-                if next(calls) == after:
-                    raise KeyboardInterrupt
-
-            with (
-                patch.object(latesttable, "MERGE_BYTES", 20_000),
-                patch.object(latesttable._Run, "_merge", broken),
-                self.assertRaises(KeyboardInterrupt),
-            ):
-                self.latest()
-        self.latest()
-        self.assertEqual(self.rows(), self.expected())
-        self.assertEqual(self.latest().rows, 0)
 
     def test_it_may_be_killed_at_every_step(self) -> None:
         """Before and after each file that it writes and each commit; whoever is killed removes nothing."""
@@ -201,20 +156,8 @@ class MergeTests(IcebergLatestCase):
         self.assertEqual(self.latest(key="physical_offset").rows, 0)
 
     def test_many_small_merges_leave_few_files(self) -> None:
-        for _ in range(9):
-            self.grow(2)
-            self.latest(key="physical_offset")
-        self.assertLess(len(list(self.kept.scan().plan_files())), 9)
-        self.assertEqual(len(self.rows()), 36)
+        super().test_many_small_merges_leave_few_files()
         self.assertEqual(self.data_files(), self.mentioned())
-
-    def test_of_some_topics_and_by_another_column(self) -> None:
-        self.grow(60)
-        found = self.latest(topics=["topic-1"], key="queue_id")
-        self.assertEqual(found.rows, 60)
-        self.assertEqual(
-            set(self.rows()), {("topic-1", each, f"broker-{name}") for each in "01" for name in "ab"}
-        )
 
     def test_a_landed_table_may_be_rolled_back_and_its_rows_deleted(self) -> None:
         self.grow(50)
@@ -240,15 +183,6 @@ class MergeTests(IcebergLatestCase):
         there = self.kept.scan(selected_fields=("physical_offset", "amount")).to_arrow()
         self.assertEqual(there["amount"].to_pylist(), there["physical_offset"].to_pylist())
         self.assertEqual(self.latest().rows, 0)
-
-    def test_the_command(self) -> None:
-        self.grow(100)
-        done = CliRunner().invoke(main, ["pipeline", "latest", LANDED, KEPT])
-        self.assertEqual(done.exit_code, 0, done.output)
-        self.assertIn("keys inserted, 0 updated", done.output)
-        done = CliRunner().invoke(main, ["pipeline", "latest", LANDED, KEPT, "--json"])
-        self.assertEqual(json.loads(done.output)["rows"], 0)
-        self.assertEqual(self.rows(), self.expected())
 
 
 class RivalTests(IcebergLatestCase):
@@ -343,21 +277,8 @@ class RivalTests(IcebergLatestCase):
         self.assertEqual(self.rows(), self.expected())
 
 
-class RefusedTests(IcebergLatestCase):
-    def test_what_does_not_fit_is_told_in_a_line(self) -> None:
-        with self.assertRaisesRegex(WrongTable, "does not exist"):
-            self.latest()
-        self.grow(20)
-        with self.assertRaisesRegex(WrongSchema, "column body can't be the key: give one of topic, .*keys"):
-            self.latest(key="body")
-        self.latest()
-        for other in ({"key": "unique_key"}, {"topics": ["topic-1"]}):
-            with self.assertRaisesRegex(
-                WrongTable, "by another key or of other topics .key keys, topics all"
-            ):
-                self.latest(**other)
-        with self.assertRaisesRegex(WrongSchema, "has a column key"):
-            latest(KEPT, str(self.folder / "more"))
+class RefusedTests(IcebergLatestCase, latestcase.AnyRefusedCase):
+    absent = "does not exist"
 
     def test_a_table_of_something_else_is_left_as_it_is(self) -> None:
         self.grow(20)
@@ -377,7 +298,7 @@ class RefusedTests(IcebergLatestCase):
             self.latest()
             self.assertEqual(self.rows(), self.expected())
             self.grow(30)
-        self.assertEqual([item.name for item in self.kept.spec().fields], ["bucket"])
+        self.assertEqual(self.partitioned_by(), ["bucket"])
         self.assertEqual(self.kept.scan().to_arrow()["note"].null_count, len(self.rows()))
 
     def test_a_file_that_has_just_been_removed_is_told(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,19 +13,15 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 
 from hatwisted.pipeline import union_arrow
-from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
+from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import queuenotes, snapshots
 from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
-from hatwisted.pipeline.jobs.land.landingsources import WrongStore
-from hatwisted.pipeline.jobs.union import unionread
 from hatwisted.pipeline.jobs.union.icebergversion import IcebergVersion
-from tests.support.golden import GOLDEN
-from tests.support.growing import GrowingStore
+from tests.support import unioncase
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.unit.pipeline.jobs.test_unionread import LOCAL, UnionCase
+from tests.support.unioncase import LOCAL, UnionCase
 
 NAME = "iceberg:lake.rocketmq.messages"
 
@@ -41,54 +36,17 @@ class IcebergUnionCase(UnionCase):
     def landed(self) -> Table:
         return load_catalog("lake").load_table(("rocketmq", "messages"))
 
-
-class StoreUnionTests(IcebergUnionCase):
-    def test_rows_landed_and_rows_only_in_the_log(self) -> None:
-        for count in (40, 0, 30):
-            self.store.append(count)
-            land([str(self.store.root)], self.table, LOCAL)
-            self.other.append(count)
-            self.store.append(7)
-            self.assertEqual(self.offsets(self.both), self.expected())
-        self.assertEqual(self.offsets(str(self.folder / "broker-[ab]")), self.expected())
-
-    def test_all_columns_are_those_of_the_log_and_of_the_table(self) -> None:
-        shutil.copytree(GOLDEN / "master", self.folder / "master")
-        path = str(self.folder / "master")
-        land([path], self.table, LOCAL)
-        whole = union_arrow(self.table, path).read_all()
+    def halve(self) -> None:
         end = self.landed.current_snapshot()
         self.landed.delete("physical_offset >= 20000")
-        order = [("physical_offset", "ascending")]
-        log = read_arrow(path).read_all()
-        self.assertTrue(
-            whole.sort_by(order).select(log.column_names).cast(log.schema).equals(log.sort_by(order))
-        )
         # As a run that was killed between would have left it.
         assert end is not None
         with self.landed.manage_snapshots() as change:
             change.rollback_to_snapshot(end.parent_snapshot_id or 0)
-        halved = union_arrow(self.table, path).read_all()
-        self.assertEqual(halved.schema, whole.schema)
-        self.assertTrue(halved.sort_by(order).equals(whole.sort_by(order)))
 
-    def test_a_landing_that_commits_in_between_changes_nothing(self) -> None:
-        self.store.append(40)
-        land([str(self.store.root)], self.table, LOCAL)
-        self.store.append(30)
-        find = unionread.log_tail
 
-        def landing_meanwhile(*given: object) -> object:
-            land([str(self.store.root)], self.table, LOCAL)
-            self.store.append(5)
-            found = find(*given)  # type: ignore[arg-type]
-            land([str(self.store.root)], self.table, LandOptions(engine="local", compact_below=1 << 20))
-            return found
-
-        with patch.object(unionread, "log_tail", landing_meanwhile):
-            found = self.offsets(str(self.store.root))
-        self.assertEqual(found, self.store.offsets)
-        self.assertEqual(self.offsets(str(self.store.root)), self.store.offsets)
+class StoreUnionTests(IcebergUnionCase, unioncase.AnyUnionCase):
+    meanwhile = LandOptions(engine="local", compact_below=1 << 20)
 
     def test_deleted_rows_stay_so_and_the_user_s_columns_are_null_in_the_log(self) -> None:
         self.store.append(40)
@@ -104,17 +62,8 @@ class StoreUnionTests(IcebergUnionCase):
             union_arrow(self.table, str(self.store.root), ["bodies"])
 
     def test_what_is_in_neither_and_another_log_are_told(self) -> None:
-        self.store.append(40)
-        land([str(self.store.root)], self.table, LOCAL)
-        self.store.append(12_000)
-        first, *_ = sorted((self.store.root / "commitlog").iterdir())
-        first.unlink()
-        with self.assertRaisesRegex(LostRange, "were deleted before they were landed: set failOnDataLoss"):
-            self.offsets(str(self.store.root))
-        shutil.rmtree(self.store.root)
-        GrowingStore(self.store.root, seed=5).append(60)
-        with self.assertRaises(WrongStore):
-            self.offsets(str(self.store.root))
+        self.assert_loss_is_told()
+        self.assert_another_log_is_refused()
 
     def test_a_file_that_is_gone_is_told_in_a_line(self) -> None:
         self.store.append(40)
@@ -142,11 +91,6 @@ class VersionTests(IcebergUnionCase):
         rows = self.landed.scan().to_arrow()
         self.landed.overwrite(rows)
         self.assertEqual(IcebergVersion(self.table).topics(), by_partition)
-
-    def test_an_empty_table_has_no_topics_to_ask_a_cluster_for(self) -> None:
-        land([str(self.store.root)], self.table, LOCAL)
-        with self.assertRaisesRegex(PipelineError, "no rows: which topics"):
-            union_arrow(self.table, "127.0.0.1:9876")
 
     def test_a_store_cannot_say_what_a_table_of_queues_lacks(self) -> None:
         self.store.append(40)
