@@ -27,7 +27,7 @@ import hatwisted
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
-from tests.support import landingfaults
+from tests.support import landingfaults, letterfaults
 from tests.support.processgroup import process_group
 
 BATCH_BYTES = 60_000
@@ -35,6 +35,7 @@ PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
 ROOMS = (
     *(os.path.join(PIPELINE, *path) for path in (("delta", ""), ("iceberg", ""), ("jobs", "land", ""))),
     landingfaults.__file__,
+    letterfaults.__file__,
 )
 """Where steps are counted."""
 REFUSED = 3

@@ -26,7 +26,7 @@ from pyiceberg.catalog import load_catalog
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from testbed.storefiles import read_log
-from tests.support import growing, landingfaults
+from tests.support import growing, landingfaults, letterfaults
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.landinglives import Life, Lives, drawn, lives
@@ -58,6 +58,8 @@ ROWS = pa.schema(
 """What is compared."""
 LETTER = ["broker", "physical_offset", "topic", "body"]
 """The same of dead letters."""
+TYPED = "orders"
+"""A topic."""
 MESSAGES = "messages"
 LETTERS = dead_letter_table(MESSAGES)
 
@@ -270,7 +272,7 @@ def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iter
             yield kind(folder, table, landed, random.Random(seed), typed)
 
 
-@pytest.mark.parametrize("typed", ["orders", None])
+@pytest.mark.parametrize("typed", [TYPED, None])
 @pytest.mark.parametrize("form", [DELTA, ICEBERG])
 def test_the_table_is_what_the_logs_say_wherever_landings_end(
     form: str, typed: str | None, tmp_path: Path
@@ -300,7 +302,7 @@ FAULTS = [
 
 def told(life: Life) -> str | None:
     """Why it ended otherwise than it should; not that the planted code itself has failed."""
-    own = landingfaults.__file__ in life.said
+    own = any(code.__file__ in life.said for code in (landingfaults, letterfaults))
     return life.said if life.became == "refused" or (life.became == "failed" and not own) else None
 
 
@@ -308,7 +310,8 @@ def told(life: Life) -> str | None:
 def test_a_planted_fault_is_noticed(form: str, fault: str, tmp_path: Path) -> None:
     if times(1) == 1 and (form, fault) not in AT_ONCE:
         pytest.skip("takes many lives: `make soak` tries it")
-    with a_lake(form, tmp_path / "lake", random.randrange(1 << 32)) as lake:
+    typed = TYPED if fault.startswith(letterfaults.LETTERS) else None
+    with a_lake(form, tmp_path / "lake", random.randrange(1 << 32), typed) as lake:
         for number in range(MOST_LIVES):
             noticed = told(lake.live(fault)) or lake.trouble(whole=False)
             if noticed is None and number % 2:

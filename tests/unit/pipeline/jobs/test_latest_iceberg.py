@@ -112,6 +112,14 @@ class MergeTests(IcebergLatestCase):
         self.into = str(self.folder / "last")
         self.assertEqual(LatestCase.rows(self), self.expected())
 
+    def test_of_two_first_runs_at_once_the_later_one_finds_all_there(self) -> None:
+        """By itself pyiceberg would add the same rows on top."""
+        self.grow(30)
+        with self.rival(self.latest):
+            found = self.latest()
+        self.assertEqual((found.inserted, found.updated), (0, 0))
+        self.assertEqual(self.rows(), self.expected())
+
     def test_counts_are_those_of_a_delta_table(self) -> None:
         other = str(self.folder / "last")
         for number in (40, 30, 0):

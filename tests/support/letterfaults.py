@@ -1,0 +1,133 @@
+"""Faults of dead letters, as landingfaults.py has them of tables: each takes away one precaution.
+
+Landings that they are planted in have a topic with a schema. What is called `between` is the landing's own: a step
+of the fault's code between the commits of both tables, where lives are then ended more often than elsewhere.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hatwisted.pipeline.delta import commits, deadletters, landedfiles
+from hatwisted.pipeline.iceberg import deadletters as icebergletters
+from hatwisted.pipeline.iceberg import landedfiles as icebergfiles
+from hatwisted.pipeline.iceberg import snapshots
+from hatwisted.pipeline.jobs.land import landing
+from tests.support.landingfaults import DELTA, ICEBERG, of
+
+LETTERS = "letters-"
+"""What the faults' names begin with."""
+
+
+@of(DELTA)
+def letters_first() -> None:
+    """Dead letters are committed before the batch that they are of."""
+    commit = landedfiles.commit_files
+
+    def before(path: str, written: Any, *, application: str, number: int, **more: Any) -> bool:
+        beside = deadletters.dead_letter_table(path)
+        if written.dead:
+            commit(beside, written.dead, application=application, number=number, held=None)
+        queues = commits.Brought(more.pop("queues", None) or {})
+        return commit(path, written.files, application=application, number=number, brought=queues, **more)
+
+    landedfiles.commit_landed = before
+
+
+@of(DELTA)
+def letters_forgotten() -> None:
+    """Nobody makes up for what a killed run hasn't come to commit."""
+    landing.settle = lambda path: commits.open_table(path).version()
+    commit = landedfiles.commit_files
+
+    def between(*given: Any, **more: Any) -> bool:
+        return commit(*given, **more)
+
+    landedfiles.commit_files = between
+
+
+@of(DELTA)
+def letters_again() -> None:
+    """They are made up for, whether they are there or not."""
+    commit = deadletters.commit_files
+
+    def anew(path: str, files: Any, *, application: str, number: int, held: Any) -> bool:
+        return commit(path, files, application=f"{application} again", number=number, held=held)
+
+    deadletters.commit_files = anew
+
+
+@of(DELTA)
+def letters_unpromised() -> None:
+    """A batch's commit doesn't name the files of its dead letters."""
+    landedfiles.dead_letter_note = lambda files, counts: {}
+    commit = landedfiles.commit_files
+
+    def between(*given: Any, **more: Any) -> bool:
+        return commit(*given, **more)
+
+    landedfiles.commit_files = between
+
+
+@of(ICEBERG)
+def letters_first_() -> None:
+    """Dead letters are committed before the batch that they are of."""
+    close = icebergfiles.LandedFiles.close
+
+    def before(self: Any) -> Any:
+        found = close(self)
+        self.keep()
+        self.keep = lambda: None
+        return found
+
+    icebergfiles.LandedFiles.close = before  # type: ignore[method-assign]
+
+
+@of(ICEBERG)
+def letters_forgotten_() -> None:
+    """Nobody makes up for what a killed run hasn't come to commit."""
+    icebergletters.settle = lambda table, name: None
+    keep = icebergfiles.keep
+
+    def between(*given: Any) -> None:
+        keep(*given)
+
+    icebergfiles.keep = between
+
+
+@of(ICEBERG)
+def letters_again_() -> None:
+    """They are made up for, whether they are there or not; their list stays."""
+
+    def anew(beside: Any, name: str, promised: Any) -> None:
+        beside.refresh()
+        snapshots._commit(snapshots._Once(beside), icebergletters._listed(beside, promised) or [], {})
+
+    icebergletters.keep = icebergfiles.keep = anew
+
+
+@of(ICEBERG)
+def letters_unpromised_() -> None:
+    """A batch's snapshot doesn't name the list of its dead letters."""
+    icebergletters.Promise.note = {}  # type: ignore[assignment]
+    keep = icebergfiles.keep
+
+    def between(*given: Any) -> None:
+        keep(*given)
+
+    icebergfiles.keep = between
+
+
+@of(ICEBERG)
+def letters_list_first_() -> None:
+    """The list goes before its files are in the table beside."""
+    listed = icebergletters._listed
+
+    def removed(beside: Any, promised: Any) -> Any:
+        found = listed(beside, promised)
+        with suppress(FileNotFoundError):
+            beside.io.delete(promised.list)
+        return found
+
+    icebergletters._listed = removed
