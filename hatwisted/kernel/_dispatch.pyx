@@ -26,7 +26,7 @@ cdef extern from "slots.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 6
+INTERFACE = 7
 
 cdef enum:
     ROOM = 2048
@@ -268,7 +268,7 @@ cdef class QueueTail:
     cdef char *_room(self, int64_t first_index, int64_t size, int64_t physical) except? NULL:
         """Where so many bytes of entries go; NULL if the tail doesn't take them."""
         cdef Py_ssize_t waiting = PyByteArray_GET_SIZE(self._tail)
-        if (first_index != self.max_offset or physical < self.max_physical or waiting + size > TAIL or not size
+        if (first_index != self.max_offset or physical < self.max_physical or waiting + size > TAIL or size < ENTRY
                 or self._written + waiting + size > self._file_end):
             return NULL
         if not waiting:
@@ -308,7 +308,7 @@ cdef class QueueTail:
         return True
 
 
-def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not None):
+def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not None, list grown not None):
     """See `hatwisted.kernel.pure`."""
     cdef const char *begin = PyBytes_AS_STRING(buf)
     cdef int64_t end = PyBytes_GET_SIZE(buf), at = 0
@@ -330,7 +330,7 @@ def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not N
                 at += found.sizes[found.records - 1]
         if not found.records:
             return None
-        grown, runs = [], []
+        runs = []
         for number in range(found.queues):
             queue = &found.queue[number]
             if queue.count:
@@ -349,7 +349,6 @@ def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not N
         return UsualRun(
             found.records,
             at,
-            grown,
             runs,
             PyBytes_FromStringAndSize(<const char *>found.hashes, found.items * sizeof(int32_t)),
             PyBytes_FromStringAndSize(<const char *>found.physical, found.items * sizeof(int64_t)),

@@ -12,7 +12,7 @@ from hatwisted.kernel.pure import WholeRun
 include "crc.pxi"
 include "wholerecord.pxi"
 
-INTERFACE = 6
+INTERFACE = 7
 
 cdef uint32_t CRC_MASK = layout.CRC_MASK
 

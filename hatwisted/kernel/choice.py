@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 6
+INTERFACE: Final = 7
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (

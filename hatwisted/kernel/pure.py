@@ -103,7 +103,7 @@ class QueueTail:
             or physical < self.max_physical
             or waiting > QUEUE_TAIL
             or end > self._file_end
-            or not entries
+            or len(entries) < layout.QUEUE_ENTRY_SIZE
         ):
             return False
         if not tail:
@@ -136,14 +136,13 @@ class QueueRun(NamedTuple):
 class UsualRun(NamedTuple):
     """The usual records at the beginning of a piece of log.
 
-    records: their number; size: bytes. grown: the queues that have taken their entries; runs: those of the others.
-    hashes (int32), physical, timestamps (int64, all in the machine's order): of their index items. stored, queued:
-    store timestamp (ms) of the last, and of the last one in a queue.
+    records: their number; size: bytes. runs: those that no queue has gathered. hashes (int32), physical,
+    timestamps (int64, all in the machine's order): of their index items. stored, queued: store timestamp (ms) of
+    the last, and of the last one in a queue.
     """
 
     records: int
     size: int
-    grown: list[QueueTail]
     runs: list[QueueRun]
     hashes: bytes
     physical: bytes
@@ -152,9 +151,9 @@ class UsualRun(NamedTuple):
     queued: int
 
 
-UsualRecords = Callable[[bytes, int, bool, Mapping[tuple[str, int], QueueTail]], UsualRun | None]
-"""(piece, physical offset of its first byte, are messages indexed, queues by topic and id) -> None if the first
-record isn't usual. Queues gather what they can."""
+UsualRecords = Callable[[bytes, int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None]
+"""(piece, physical offset of its first byte, are messages indexed, queues by topic and id, grown) -> None if the
+first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, Protocol
 from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
+from hatwisted.wire import layout
 from hatwisted.wire.recordreader import decode_record
 from hatwisted.wire.storedrecord import CorruptRecord, Record
 
@@ -206,10 +207,10 @@ class LogWalk:
         log, options = self._log, self._options
         if options.whole_records is None:
             return False
-        size = min(options.read_size, self._stop - self.at, file_end(self.at, log.file_size) - self.at)
-        piece = log.read(self.at, size)
+        end = file_end(self.at, log.file_size)
+        piece = log.read(self.at, min(options.read_size, self._stop - self.at, end - self.at))
         run = options.whole_records(piece, self.at, options.check_crc)
-        if run is None:
+        if run is None or self.at + run.size > end - layout.BLANK_MIN_SIZE:
             return False
         self._last = (self.at + run.last, piece[run.last : run.size])
         self.at += run.size

@@ -35,7 +35,7 @@ class GrownQueue(Protocol):
 
 
 ArrivalListener = Callable[[Sequence[GrownQueue]], None]
-"""Told of queues that have grown, each once."""
+"""Told of queues that have grown; one may come more than once."""
 
 
 class IPages(Interface):

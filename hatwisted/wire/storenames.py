@@ -24,6 +24,9 @@ LOST_AND_FOUND: Final = "lost+found"
 """What ext4 makes in the root of a file system: there if a disk is mounted right at one of these folders. RocketMQ
 4.9 doesn't load such a store, 5.x does."""
 
+MAX_QUEUE_ID: Final = (1 << 31) - 1
+"""Records have queue ids as int32."""
+
 DELETED_SUFFIX: Final = ".deleted"
 """The folder next to QUEUE_FOLDER with the queues of deleted topics. Not RocketMQ's."""
 DELETED_MARK: Final = "@"
@@ -43,9 +46,16 @@ def parse_deleted_queue_name(name: str) -> tuple[str, int, int] | None:
     """(topic, queue id, end) of such a folder, None for any other name."""
     topic, _, numbers = name.partition(DELETED_MARK)
     queue_id, _, end = numbers.partition(DELETED_MARK)
-    return (topic, int(queue_id), int(end)) if queue_id.isdecimal() and end.isdecimal() else None
+    if not (queue_id.isdecimal() and end.isdecimal()) or int(queue_id) > MAX_QUEUE_ID:
+        return None
+    return topic, int(queue_id), int(end)
 
 
 def is_queue_name(topic: str, queue_id: int) -> bool:
     """Can the queue have a folder? A topic from the log may be any text."""
-    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic and queue_id >= 0
+    return (
+        topic not in ("", ".", "..")
+        and "/" not in topic
+        and "\0" not in topic
+        and 0 <= queue_id <= MAX_QUEUE_ID
+    )

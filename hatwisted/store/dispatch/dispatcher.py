@@ -229,13 +229,12 @@ class Dispatcher:
         base, index = self.reput_offset, self._index
         if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
             return False
-        found = usual_records(chunk, base, index is not None, self._queues.by_name)
+        found = usual_records(chunk, base, index is not None, self._queues.by_name, self._grown)
         if found is None:
             return False
         self._next_offset = base + found.size
         self.records_total += found.records
         self.dispatched_timestamp = found.stored
-        self._grown += found.grown
         for topic, queue_id, first, physical, run in found.runs:
             self._append(topic, queue_id, first, run, physical)
         self.logics_timestamp = max(self.logics_timestamp, found.queued)

@@ -24,6 +24,7 @@ from typing import cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 
+from hatwisted.logcodec.queueentry import PHYSICAL_LIMIT
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
 from hatwisted.store.interfaces import Buffer, IFileSystem, IWorker
 from hatwisted.store.log.openfiles import OpenFiles
@@ -93,6 +94,8 @@ class FileQueue:
                 raise WrongFile(
                     f"{path} isn't named after a multiple of the file size {self.file_size}; move it elsewhere"
                 )
+            if start >= PHYSICAL_LIMIT:
+                raise WrongFile(f"{path}: no file begins as late as its name says; move it elsewhere")
             size = self._fs.size(path)
             if size == 0 and name == names[-1]:
                 if not self._read_only:

@@ -146,7 +146,8 @@ class ConsumeQueue(QueueTail):
     def write_out(self) -> None:
         """Write what waits in memory. Raises StoreFull or another OSError; it goes on waiting then."""
         if self._tail:
-            self._files.write(self._written, (self._tail,))
+            # Of its own: who keeps the error of a failed write keeps what was to be written from growing.
+            self._files.write(self._written, (bytes(self._tail),))
             self._written = self._end
             self._tail.clear()
 
@@ -294,7 +295,8 @@ class ConsumeQueue(QueueTail):
         self._flushed = min(self._flushed, end)
         first, self.max_offset = self._files.min_offset // ENTRY_SIZE, end // ENTRY_SIZE
         self.min_offset = self._search(first, self.max_offset, 0, 0)
-        self.max_physical = self._place(self.max_offset - 1)[1] if self.max_offset > first else 0
+        last = self._place(self.max_offset - 1)[1] if self.max_offset > first else 0
+        self.max_physical = min(max(last, 0), PHYSICAL_LIMIT)
 
     def truncate(self, physical_end: int) -> None:
         """Cut entries of records that don't end at or below `physical_end` (log offset). A queue that is cut

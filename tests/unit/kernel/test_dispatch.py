@@ -26,7 +26,7 @@ class UsualRecordTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
             self.skipTest(NOT_BUILT)
-        self.usual = partial(compiled().usual_records, queues={})
+        self.usual = partial(compiled().usual_records, queues={}, grown=[])
 
     @examples(200)
     @given(st.lists(records(odd=False), min_size=1, max_size=6), st.booleans())
@@ -124,7 +124,7 @@ class TailTests(SynchronousTestCase):
     ) -> None:
         data = piece(fields)
         plain, oracle, found = (
-            compiled().usual_records(data, BASE, True, {}),
+            compiled().usual_records(data, BASE, True, {}, []),
             Queues(pure),
             Queues(compiled()),
         )
@@ -136,14 +136,15 @@ class TailTests(SynchronousTestCase):
                 physical = chance.choice((0, run.physical_offset, run.physical_offset + 1))
                 for queues in (oracle, found):
                     queues.add(run.topic, run.queue_id, start, room, physical)
-        quick = compiled().usual_records(data, BASE, True, found.by_name)
+        told: list[Any] = []
+        quick = compiled().usual_records(data, BASE, True, found.by_name, told)
         left = [run for run in plain.runs if not oracle.gather(run)]
         self.assertEqual(quick.runs, left)
         self.assertEqual((quick.records, quick.size, quick.hashes), (plain.records, plain.size, plain.hashes))
         self.assertEqual(found.state(), oracle.state())
         self.assertEqual(found.begun, oracle.begun)
         grown = [(run.topic, run.queue_id) for run in plain.runs if run not in left]
-        self.assertEqual([(queue.topic, queue.queue_id) for queue in quick.grown], grown)
+        self.assertEqual([(queue.topic, queue.queue_id) for queue in told], grown)
 
     @examples(200)
     @given(
@@ -181,8 +182,21 @@ class TailTests(SynchronousTestCase):
                 queue.gather(0, bytes(20), 0)
             self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
         with self.assertRaises(ZeroDivisionError):
-            compiled().usual_records(data, BASE, True, {("T", 0): queue})
+            compiled().usual_records(data, BASE, True, {("T", 0): queue}, [])
         self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
+
+    def test_of_queues_that_have_grown_before_an_error_is_told(self) -> None:
+        queues, told = Queues(compiled()), list[Any]()
+        queues.add("T", 0, 0, 10, 0)
+        queues.add("U", 0, 0, 10, 0, lambda queue: 1 // 0)
+        data = piece([PLAIN, PLAIN | {"topic": "U"}], first=0)
+        with self.assertRaises(ZeroDivisionError):
+            compiled().usual_records(data, BASE, True, queues.by_name, told)
+        self.assertEqual(told, [queues.by_name["T", 0]])
+
+    def test_less_than_an_entry_is_none(self) -> None:
+        for twin in (pure, compiled()):
+            self.assertFalse(Queues(twin).add("T", 0, 0, 10, 0).gather(0, bytes(19), 0))
 
     def test_no_more_than_a_tail_has_room_for(self) -> None:
         for twin in (pure, compiled()):
@@ -194,7 +208,7 @@ class TailTests(SynchronousTestCase):
     def test_only_tails_are_taken_for_queues(self) -> None:
         data = piece([PLAIN], first=0)
         with self.assertRaises(TypeError):
-            compiled().usual_records(data, BASE, True, {("T", 0): object()})
+            compiled().usual_records(data, BASE, True, {("T", 0): object()}, [])
 
 
 class Queues:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.scan import scan_records
-from hatwisted.wire.record import encode_blank, make_record
+from hatwisted.wire.record import encode_blank, encode_record, make_record
 from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled, walked
 from tests.support.logbuilder import LogBuilder
@@ -78,3 +78,11 @@ class WholeRecordTests(SynchronousTestCase):
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         files = LogOfBytes(bytes(data), 4096, size)
         self.assertEqual(walked(files, self.whole), walked(files, None))
+
+    def test_a_record_that_leaves_no_room_for_a_blank(self) -> None:
+        for left in range(12):
+            first = encode_record(make_record("T", bytes(420 - left)))
+            self.assertEqual(len(first), 512 - left)
+            second = encode_record(make_record("T", b"x", physical_offset=512))
+            files = LogOfBytes(first.ljust(512, b"\0") + second, 512, 1024)
+            self.assertEqual(walked(files, self.whole), walked(files, None), left)

@@ -18,7 +18,7 @@ from hatwisted.store.queue import consumequeue
 from hatwisted.store.queue.consumequeue import READ_AT_ONCE, ConsumeQueue
 from hatwisted.store.queue.queuescan import SCAN_CHUNK
 from hatwisted.store.queue.queuetable import SYNC_ALL_FROM, ConsumeQueueTable
-from hatwisted.wire.layout import file_name
+from hatwisted.wire.layout import QUEUE_ENTRY, file_name
 from tests.support.examples import examples
 from tests.support.faultyfs import FaultyFileSystem
 from tests.support.golden import MASTER
@@ -431,6 +431,30 @@ class ExpireTests(QueueCase):
         self.assertEqual((self.names(), self.queue.min_offset), ([FILE_SIZE], 10))
         self.reopened()
         self.assertEqual((self.queue.min_offset, self.queue.max_offset), (5, 10))
+
+
+class GarbageTests(QueueCase):
+    """What no broker writes, found at a start."""
+
+    def test_an_entry_from_nowhere_at_the_end_of_an_older_file(self) -> None:
+        for physical, size in ((1 << 63) - 1, 100), (-(1 << 63), -1), (-1, -1):
+            self.queue.append(0, entries(0, 4 * PER_FILE))
+            self.overwrite(PER_FILE - 1, QUEUE_ENTRY.pack(physical, size, 0))
+            for start in range(FILE_SIZE, 4 * FILE_SIZE, FILE_SIZE):
+                self.overwrite(start // ENTRY_SIZE, bytes(FILE_SIZE))
+            self.reopened()
+            self.table.truncate(1000)
+            self.assertLessEqual(self.queue.max_physical, 1000)
+            self.table.destroy()
+
+    def test_a_folder_with_a_number_that_is_no_queue_id(self) -> None:
+        for folder in (self.root + "/T", self.root + ".deleted"):
+            for name in (str(1 << 31), str(1 << 63), f"T@{1 << 31}@100", f"T@{1 << 63}@100"):
+                os.makedirs(os.path.join(folder, name))
+        self.table.load_all()
+        self.table.recover()
+        self.assertEqual([queue.queue_id for queue in self.table.with_deleted], [3])
+        self.assertRaises(StoreError, self.table.get, "T", 1 << 31)
 
 
 class TableTests(QueueCase):

@@ -66,6 +66,10 @@ class LoadTests(QueueCase):
         self.assertEqual(queue.read(227, 8).hex(), "000000d3daa320a7")
         self.assertEqual(queue.read(65373, 1000), bytes.fromhex("000000a3cbd43194") + bytes(155))
 
+    def test_no_file_begins_as_late_as_that(self) -> None:
+        self.put_file(file_name((1 << 62) // 100 * 100 + 100))
+        self.assertIn("begins as late", str(self.assertRaises(WrongFile, self.load)))
+
     def test_B86_another_length_is_refused_and_named(self) -> None:
         for name in (file_name(0), file_name(100)):
             self.put_file(name)
