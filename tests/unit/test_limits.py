@@ -58,6 +58,7 @@ NO_LIMITS = {
     "tap/steadytime.py": "LONGEST_WAIT tells a clock that leaps",
     "wire/layout.py": "MAX_RECORD_OVERHEAD is RocketMQ's",
     "wire/topics.py": "MAX_CHECKS_TOPIC is a topic",
+    "wire/storenames.py": "MAX_QUEUE_ID is what a field holds",
 }
 """Module -> which of its names only looks like a limit, and what it is."""
 
