@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.node.tabledoubt import DoubtfulTable, believe
+from hatwisted.broker.node.tablewatch import RETRY
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.sim.faultplan import HOSTS
@@ -23,6 +24,9 @@ from hatwisted.wire.registration import DataVersion
 SAVING = 15.0
 """Seconds in which a slave brings a change to its disk that nobody has confirmed for it: one that refused it is
 tried again every five."""
+
+ASKED_AGAIN = RETRY + 2.0
+"""Seconds within which a slave that hasn't believed its master has asked it again."""
 
 ON_DISK = float("-inf")
 """When a slave has got what was confirmed for it: it needs no time to bring it to its disk."""
@@ -49,6 +53,8 @@ class TablePromises:
         """Has any by now?"""
         self._group = group
         self._violations = violations
+        self._doubted_at = float("-inf")
+        """Clock seconds of the last look at which the slave didn't believe its master."""
 
     def changed(self, key: Key, value: int | None, *, slaves: bool) -> None:
         """The master has confirmed a change.
@@ -71,6 +77,8 @@ class TablePromises:
         group = self._group
         now, slave = group.clock.seconds(), group.slave
         linked, healthy = group.linked(), self._healthy(slave)
+        if linked and self._doubted():
+            self._doubted_at = now
         for key, (value, since) in self.told.items():
             if slave not in since:
                 if linked and self._has_heard(slave, key, value):
@@ -97,11 +105,14 @@ class TablePromises:
 
     def check_alike(self, wait: Callable[[], None]) -> None:
         """Brokers that have been linked for a while, and are well, have the same topics and groups. A slave that
-        doesn't believe its master, which has lost all of them, waits for an operator.
+        doesn't believe its master, which has lost all of them, waits for an operator; once there is reason to
+        believe it again, the slave learns it by its next question.
 
         - wait: lets pass what a change needs that a message has made a moment ago
         """
         if self._unlike():
+            wait()
+        while self._group.clock.seconds() < self._doubted_at + ASKED_AGAIN and self._unlike():
             wait()
         self._violations += self._unlike()
 

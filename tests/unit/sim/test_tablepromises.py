@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, GroupTable
+from hatwisted.broker.node.tablewatch import RETRY
 from hatwisted.sim.group import Group
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import draw_setup
 from hatwisted.sim.simoperator import Operator
 from hatwisted.sim.tablechanges import Key
+from hatwisted.wire.registration import DataVersion
 
 TOPIC = Key("topic", "T")
 LONG = 20.0
@@ -53,3 +57,30 @@ class DeletionTests(SynchronousTestCase):
         self.wait()
         self.assertIsNotNone(self.group.common_link())
         self.assertIsNot(self.group.common_link(), before)
+
+
+class DoubtTests(SynchronousTestCase):
+    """A master back without the only group that its slave has, and with another."""
+
+    def setUp(self) -> None:
+        self.group = Group(draw_setup(2, ()))
+        self.addCleanup(self.group.mute)
+        self.operator = Operator(self.group, Promises())
+        for name in ("names", "a", "b"):
+            self.operator.start(name)
+        self.wait(LONG)
+        master, slave = (self.group.machines[name].service.parts.tables.groups for name in ("a", "b"))
+        here = GroupTable(subscription_group_table={"G": GroupConfig(group_name="G")})
+        slave.replace(msgspec.structs.replace(here, data_version=DataVersion(counter=1, timestamp=1)))
+        master.put(GroupConfig(group_name="H"))
+        self.wait(LONG + RETRY / 2)
+        self.operator.tables.look()
+        self.assertNotIn("H", slave.table().subscription_group_table)
+        master.put(GroupConfig(group_name="G"))
+
+    def wait(self, seconds: float) -> None:
+        self.group.clock.run_until(self.group.clock.seconds() + seconds)
+
+    def test_a_slave_that_has_doubted_has_time_to_ask_again(self) -> None:
+        self.operator.tables.check_alike(lambda: self.wait(0.25))
+        self.assertEqual(self.operator.violations, [])
