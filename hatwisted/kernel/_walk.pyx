@@ -7,7 +7,7 @@ looks at that one.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-from hatwisted.kernel.pure import WholeRun
+from hatwisted.logcodec.logwalk import WholeRun
 
 include "crc.pxi"
 include "wholerecord.pxi"
@@ -26,7 +26,7 @@ cdef inline bint is_ascii(const char *at, int64_t size) noexcept nogil:
 
 
 def whole_records(bytes buf not None, int64_t base, bint check_crc):
-    """See `hatwisted.kernel.pure`."""
+    """See `hatwisted.logcodec.logwalk.WholeRecords`."""
     cdef const char *begin = PyBytes_AS_STRING(buf)
     cdef int64_t end = PyBytes_GET_SIZE(buf), at = 0, last = 0, count = 0, stored = 0
     cdef Whole record

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hatwisted.kernel import pure
+from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.wire.remoting import TakeSends
 
 INTERFACE: Final = 7
@@ -47,7 +48,7 @@ take_sends: TakeSends | None = pure.take_sends
 take_signed_sends: TakeSends | None = pure.take_signed_sends
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
-whole_records: pure.WholeRecords | None = pure.whole_records
+whole_records: WholeRecords | None = pure.whole_records
 usual_records: pure.UsualRecords | None = pure.usual_records
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.encoder import RecordEncoder
+from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.queueentry import PLACE
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
@@ -158,23 +159,6 @@ first record isn't usual. Queues gather what they can; `grown` gets those that h
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
 
-
-class WholeRun(NamedTuple):
-    """Whole valid records at the beginning of a piece of log.
-
-    records: their number; size: bytes; last: where in the piece the last one begins; stored: its store timestamp
-    (ms).
-    """
-
-    records: int
-    size: int
-    last: int
-    stored: int
-
-
-WholeRecords = Callable[[bytes, int, bool], WholeRun | None]
-"""(piece, physical offset of its first byte, are body checksums compared) -> None if the first record isn't
-plain."""
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from hatwisted.logcodec.octets import Buffer
 from hatwisted.logcodec.recordsearch import records_after, written_end
 from hatwisted.logcodec.scan import Records, ScanEnd, Stop
 from hatwisted.logcodec.window import LogBytes, LogWindow, file_end, filled_from
@@ -82,20 +83,16 @@ class NoEvidence:
         return False
 
 
-class WholeRun(Protocol):
+class WholeRun(NamedTuple):
     """Whole valid records at the beginning of a piece of log.
 
     records: their number; size: bytes; last: where in the piece the last one begins; stored: its store time (ms).
     """
 
-    @property
-    def records(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def last(self) -> int: ...
-    @property
-    def stored(self) -> int: ...
+    records: int
+    size: int
+    last: int
+    stored: int
 
 
 WholeRecords = Callable[[bytes, int, bool], WholeRun | None]
@@ -158,8 +155,8 @@ class LogWalk:
         self._window = LogWindow(
             filled_from(log), log.file_size, options.read_size, check_crc=options.check_crc
         )
-        self._last: tuple[int, bytes] | None = None
-        """Offset and bytes of the last record, unless a blank follows it."""
+        self._last: tuple[int, Buffer, int, int] | None = None
+        """The last record, unless a blank follows it: its offset, and where in which piece it lies."""
         self._ends_at_damage = False
         self._passing = False
         """Does nobody want to see plain records?"""
@@ -183,7 +180,8 @@ class LogWalk:
             if len(records):
                 self.count += len(records)
                 self.last_timestamp = int(records.store_timestamps[-1])
-                self._last = _last_of(records)
+                at, size = int(records.positions[-1]), int(records.sizes[-1])
+                self._last = (records.base + at, records.buf, at, at + size)
                 yield records
             self._progress(self.at)
             if records.end.stop is Stop.BLANK:
@@ -212,7 +210,7 @@ class LogWalk:
         run = options.whole_records(piece, self.at, options.check_crc)
         if run is None or self.at + run.size > end - layout.BLANK_MIN_SIZE:
             return False
-        self._last = (self.at + run.last, piece[run.last : run.size])
+        self._last = (self.at + run.last, piece, run.last, run.size)
         self.at += run.size
         self.count += run.records
         self.last_timestamp = run.stored
@@ -222,7 +220,10 @@ class LogWalk:
     @property
     def torn_record(self) -> int | None:
         """Offset of the last valid record if it looks torn, as in LogEnd."""
-        return self._last[0] if self._last is not None and is_torn(self._last[1]) else None
+        if self._last is None:
+            return None
+        offset, piece, begin, end = self._last
+        return offset if is_torn(bytes(piece[begin:end])) else None
 
     def _pass_over(self, end: ScanEnd) -> bool:
         """Continue after damage; False if there's nothing to continue with."""
@@ -251,8 +252,3 @@ def is_torn(raw: bytes, *, check_crc: bool = False) -> bool:
     except CorruptRecord:
         return True
     return isinstance(record, Record) and record.topic.endswith("\0")
-
-
-def _last_of(records: Records) -> tuple[int, bytes]:
-    at = int(records.positions[-1])
-    return records.base + at, bytes(records.buf[at : at + int(records.sizes[-1])])

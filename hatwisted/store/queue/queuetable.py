@@ -21,7 +21,7 @@ from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.store.queue.consumequeue import ConsumeQueue
 from hatwisted.store.queue.deletedqueues import DeletedQueues, ending_by
-from hatwisted.wire.storenames import DELETED_SUFFIX, MAX_QUEUE_ID, is_queue_name
+from hatwisted.wire.storenames import DELETED_SUFFIX, is_queue_name
 
 OPEN_QUEUE_FILES = 4096
 """Descriptors that all queues together keep open; a queue beyond that pays one open (some 5 us) per append.
@@ -183,7 +183,7 @@ class ConsumeQueueTable:
         except NotADirectoryError:
             return []
         numbers = [name for name in names if name.isascii() and name.isdigit() and str(int(name)) == name]
-        return [name for name in numbers if int(name) <= MAX_QUEUE_ID]
+        return [name for name in numbers if is_queue_name(topic, int(name))]
 
     def recover(self, synced: int | None = None) -> None:
         """Find every queue's end. synced: log offset up to which what the queues say is known to have been synced;

@@ -19,8 +19,8 @@ LONG = 20.0
 """Seconds until a slave has linked up, and has its master's tables."""
 
 
-class DeletionTests(SynchronousTestCase):
-    """A topic that is deleted at once: the slave has it neither before nor afterwards."""
+class GroupCase(SynchronousTestCase):
+    """A name server, a master and its slave, linked."""
 
     def setUp(self) -> None:
         self.group = Group(draw_setup(2, ()))
@@ -28,15 +28,22 @@ class DeletionTests(SynchronousTestCase):
         self.operator = Operator(self.group, Promises())
         for name in ("names", "a", "b"):
             self.operator.start(name)
-        self.wait()
+        self.wait(LONG)
         self.assertTrue(self.group.linked())
+
+    def wait(self, seconds: float) -> None:
+        self.group.clock.run_until(self.group.clock.seconds() + seconds)
+
+
+class DeletionTests(GroupCase):
+    """A topic that is deleted at once: the slave has it neither before nor afterwards."""
+
+    def setUp(self) -> None:
+        super().setUp()
         topics = self.group.machines["a"].service.parts.tables.topics
         topics.ensure(TOPIC.name, 4)
         topics.delete(TOPIC.name)
         self.operator.tables.changed(TOPIC, None, slaves=False)
-
-    def wait(self) -> None:
-        self.group.clock.run_until(self.group.clock.seconds() + LONG)
 
     def owing(self) -> set[str]:
         self.operator.tables.look()
@@ -46,7 +53,7 @@ class DeletionTests(SynchronousTestCase):
         self.assertEqual(self.owing(), {"a"})
 
     def test_one_with_the_master_s_table_has(self) -> None:
-        self.wait()
+        self.wait(LONG)
         self.assertEqual(self.owing(), {"a", "b"})
 
     def test_a_link_that_was_lost_meanwhile_is_another_one(self) -> None:
@@ -54,21 +61,16 @@ class DeletionTests(SynchronousTestCase):
         before = self.group.common_link()
         self.assertIs(self.group.common_link(), before)
         before.abort()
-        self.wait()
+        self.wait(LONG)
         self.assertIsNotNone(self.group.common_link())
         self.assertIsNot(self.group.common_link(), before)
 
 
-class DoubtTests(SynchronousTestCase):
+class DoubtTests(GroupCase):
     """A master back without the only group that its slave has, and with another."""
 
     def setUp(self) -> None:
-        self.group = Group(draw_setup(2, ()))
-        self.addCleanup(self.group.mute)
-        self.operator = Operator(self.group, Promises())
-        for name in ("names", "a", "b"):
-            self.operator.start(name)
-        self.wait(LONG)
+        super().setUp()
         master, slave = (self.group.machines[name].service.parts.tables.groups for name in ("a", "b"))
         here = GroupTable(subscription_group_table={"G": GroupConfig(group_name="G")})
         slave.replace(msgspec.structs.replace(here, data_version=DataVersion(counter=1, timestamp=1)))
@@ -77,9 +79,6 @@ class DoubtTests(SynchronousTestCase):
         self.operator.tables.look()
         self.assertNotIn("H", slave.table().subscription_group_table)
         master.put(GroupConfig(group_name="G"))
-
-    def wait(self, seconds: float) -> None:
-        self.group.clock.run_until(self.group.clock.seconds() + seconds)
 
     def test_a_slave_that_has_doubted_has_time_to_ask_again(self) -> None:
         self.operator.tables.check_alike(lambda: self.wait(0.25))
