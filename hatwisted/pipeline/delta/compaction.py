@@ -13,7 +13,6 @@ committed also where another one has replaced the same files since it read the t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,12 +25,12 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 
 MIN_FILES: Final = 8
@@ -190,28 +189,18 @@ def _written(version: Version, files: list[_Small]) -> DataFile:
 
 
 def _swap(version: Version, files: list[_Small], new: DataFile) -> None:
-    """One commit, right after a version that has all of them and in which the claim holds. delta-rs would also
-    take one on top of another swap of the same files, whose rows were there twice then. Raises CommitFailedError,
-    WrongTable or Fenced."""
-    path, values = version.path, dict(new.partition)
+    """One commit, right after a version that has all of them and in which the claim holds. Raises
+    CommitFailedError, WrongTable or Fenced."""
+    path = version.path
+    old = [OldFile(file.path, file.size, new.partition) for file in files]
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if version.held is not None:
             version.held.check(table, path)
         if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
             raise WrongTable(f"{path}: another writer has replaced files meanwhile")
-        now = int(time.time() * 1000)
         try:
-            table.create_write_transaction(
-                [
-                    AddAction(new.path, new.size, values, new.modified, False, new.stats),
-                    *(RemoveAction(file.path, False, now, file.size, values) for file in files),
-                ],
-                "append",
-                table.schema(),
-                table.metadata().partition_columns,
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
+            swap_files(table, [new], old, data_change=False)
         except CommitFailedError as error:
             refusal = error
             continue

@@ -6,7 +6,6 @@ few.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -16,11 +15,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from hatwisted.pipeline.delta.compaction import NAME, Version
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.jobs.latest.keymatches import KeyMatches
 from hatwisted.pipeline.jobs.latest.lastrows import KEY
@@ -57,23 +56,9 @@ class DeltaChange:
 
         - note: what the commit says of itself
         """
-        table, now = self._version.table, int(time.time() * 1000)
-        table.create_write_transaction(
-            [
-                *(
-                    AddAction(file.path, file.size, dict(file.partition), file.modified, True, file.stats)
-                    for file in self.new
-                ),
-                *(
-                    RemoveAction(unquote(file["path"]), True, now, file["size_bytes"], file["partition"])
-                    for file in self._old
-                ),
-            ],
-            "append",
-            table.schema(),
-            table.metadata().partition_columns,
-            commit_properties=CommitProperties(custom_metadata=dict(note), max_commit_retries=0),
-        )
+        table = self._version.table
+        old = [OldFile(unquote(file["path"]), file["size_bytes"], file["partition"]) for file in self._old]
+        swap_files(table, self.new, old, data_change=True, note=note)
         return table.version()
 
     def remove(self) -> None:
