@@ -8,7 +8,18 @@ import os
 
 from setuptools import Extension, setup
 
-NAMES = ("requests", "signedsends", "admission", "records", "answers", "dispatch", "index", "walk")
+NAMES = (
+    "requests",
+    "signedsends",
+    "signatures",
+    "admission",
+    "records",
+    "answers",
+    "puts",
+    "dispatch",
+    "index",
+    "walk",
+)
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
 FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
@@ -23,6 +34,7 @@ def extensions() -> list[Extension]:
             [f"hatwisted/kernel/_{name}.pyx"],
             depends=[
                 "hatwisted/kernel/slots.h",
+                "hatwisted/kernel/sha1lanes.h",
                 *(f"hatwisted/kernel/{name}.pxi" for name in ("sendlexer", "crc", "wholerecord")),
             ],
             include_dirs=["hatwisted/kernel"],

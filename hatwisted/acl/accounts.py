@@ -10,6 +10,7 @@ from hatwisted.acl.account import Account
 from hatwisted.acl.aclfile import AclFile
 from hatwisted.acl.needs import ADMIN_CODES, Need, Rule, needs_of
 from hatwisted.acl.permissions import GROUP, PUB
+from hatwisted.kernel import check_signatures, signing_key
 from hatwisted.wire.remoting import RemotingCommand, SignedSendCommand
 from hatwisted.wire.requestheader import UNIQUE_KEY_QUERY
 from hatwisted.wire.signing import ACCESS_KEY, SIGNATURE, SecretKey, signed_bytes
@@ -66,6 +67,14 @@ class Accounts:
             for key, account in self._accounts.items()
             if not account.white
         }
+        # For many at once; none where that isn't possible.
+        self._keys: dict[str, bytes] = {}
+        if signing_key is not None:
+            self._keys = {
+                key: signing_key(account.secret_key.secret)
+                for key, account in self._accounts.items()
+                if not account.white
+            }
         self._trusted: OrderedDict[str, bool] = OrderedDict()
 
     def __len__(self) -> int:
@@ -111,6 +120,8 @@ class Accounts:
         - requests, first: the requests, and the index of the first to look at
         """
         signatures, granted = self._signatures, self._granted
+        if check_signatures is not None:
+            first = check_signatures(requests, first, self._keys, granted)
         for index in range(first, len(requests)):
             request = requests[index]
             if not isinstance(request, SignedSendCommand):

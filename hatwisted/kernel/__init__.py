@@ -1,19 +1,22 @@
 """The inner loops of sending and dispatch, compiled where that is possible, under one interface.
 
-Each has two twins: one in Cython (`_requests`, `_signedsends`, `_admission`, `_records`, `_answers`,
-`_dispatch`, `_index`, `_walk`), built when the package is installed and a C compiler is there, and one in Python
-(`pure`), which is the oracle of the tests and runs elsewhere. `HATWISTED_PURE=1` in the environment takes
-Python's, `python -m hatwisted.kernel` says which is in use. Results are the same to the byte; what a compiled
-twin isn't sure of (an unusual header, a put that may break a limit), it leaves to the caller's ordinary way, so
-no rule is written twice. `choice` decides, for all parts at once; `appendrun` holds what has been encoded,
-`limits` says how much one call builds.
+Each has two twins: one in Cython (`_requests`, `_signedsends`, `_signatures`, `_admission`, `_records`,
+`_answers`, `_puts`, `_dispatch`, `_index`, `_walk`), built when the package is installed and a C compiler is
+there, and one in Python (`pure`), which is the oracle of the tests and runs elsewhere. `HATWISTED_PURE=1` in the
+environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results are the same to the byte;
+what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it leaves to the caller's
+ordinary way, so no rule is written twice. `choice` decides, for all parts at once; `appendrun` holds what has
+been encoded, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
 * `take_sends`: the frames of a read that are sends as commands; None where the receiver does it all.
 * `take_signed_sends`: the same where sends are signed, with the bytes that the signatures cover.
+* `check_signatures`: the signatures of a read's sends, eight at once, by keys that `signing_key` has made ready;
+  None where they are checked one by one, as on a processor without AVX2.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
+* `SettledPuts`: counts stored puts, and lets go of what only their append needed.
 * `QueueTail`: the end of a queue, whose newest entries gather in memory.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
@@ -28,8 +31,11 @@ from hatwisted.kernel.choice import (
     QueueTail,
     RunEncoder,
     SendAnswers,
+    SettledPuts,
     UsualPuts,
+    check_signatures,
     decode_batch,
+    signing_key,
     take_sends,
     take_signed_sends,
     usual_records,
@@ -45,9 +51,12 @@ __all__ = [
     "QueueTail",
     "RunEncoder",
     "SendAnswers",
+    "SettledPuts",
     "UsualPuts",
+    "check_signatures",
     "decode_batch",
     "message_ids",
+    "signing_key",
     "take_sends",
     "take_signed_sends",
     "usual_records",

@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 7
+INTERFACE = 8
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

@@ -11,15 +11,17 @@ from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 7
+INTERFACE: Final = 8
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
     "_requests",
     "_signedsends",
+    "_signatures",
     "_admission",
     "_records",
     "_answers",
+    "_puts",
     "_dispatch",
     "_index",
     "_walk",
@@ -43,9 +45,12 @@ COMPILED: Final = bool(_parts)
 
 RunEncoder = pure.RunEncoder
 SendAnswers = pure.SendAnswers
+SettledPuts = pure.SettledPuts
 decode_batch = pure.decode_batch
 take_sends: TakeSends | None = pure.take_sends
 take_signed_sends: TakeSends | None = pure.take_signed_sends
+signing_key: pure.SigningKey | None = pure.signing_key
+check_signatures: pure.CheckSignatures | None = pure.check_signatures
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
 whole_records: WholeRecords | None = pure.whole_records
@@ -55,9 +60,13 @@ ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 if COMPILED and not TYPE_CHECKING:
     RunEncoder = _parts["_records"].RunEncoder
     SendAnswers = _parts["_answers"].SendAnswers
+    SettledPuts = _parts["_puts"].SettledPuts
     decode_batch = _parts["_records"].decode_batch
     take_sends = _parts["_requests"].take_sends
     take_signed_sends = _parts["_signedsends"].take_signed_sends
+    if _parts["_signatures"].USABLE:
+        signing_key = _parts["_signatures"].signing_key
+        check_signatures = _parts["_signatures"].check_signatures
     UsualPuts = _parts["_admission"].UsualPuts
     QueueTail = _parts["_dispatch"].QueueTail
     usual_records = _parts["_dispatch"].usual_records

@@ -10,5 +10,8 @@ ANSWER_BYTES: Final = 4 << 20
 INDEX_ITEMS: Final = 8192
 """Index items of one piece of log. A record with more keys is left to the columns."""
 
+SIGNATURES: Final = 32
+"""Signatures that are computed before the first of them is looked at."""
+
 QUEUE_TAIL: Final = 4096
 """Most bytes of queue entries that wait in memory. If they can't be written then, nothing more is taken."""

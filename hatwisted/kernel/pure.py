@@ -27,8 +27,11 @@ __all__ = [
     "QueueTail",
     "RunEncoder",
     "SendAnswers",
+    "SettledPuts",
     "UsualPuts",
+    "check_signatures",
     "decode_batch",
+    "signing_key",
     "take_sends",
     "take_signed_sends",
     "usual_records",
@@ -41,6 +44,38 @@ Python is the receiver itself, which reads every frame."""
 take_signed_sends = None
 """The same of signed ones, each with the bytes that its signature covers; in Python, they are put together when
 it is checked."""
+
+
+class SigningKey(Protocol):
+    """An account's secret, made ready for `CheckSignatures`: what HMAC hashes of it alone."""
+
+    def __call__(self, secret: bytes) -> bytes: ...
+
+
+class CheckSignatures(Protocol):
+    """Lets leading sends in, and lets go of their texts.
+
+    - requests, first: the requests, and the index of the first to look at
+    - keys: account -> its key, made ready
+    - granted: accounts, codes and topics, of which the one may send so to the other
+
+    Returns the index of the first send that isn't let in: it isn't granted, it's wrongly signed, or it's
+    unusual; or of one of the last few, which are no faster together than one by one. The caller looks at that
+    one by itself.
+    """
+
+    def __call__(
+        self,
+        requests: Sequence[Any],
+        first: int,
+        keys: Mapping[str, bytes],
+        granted: set[tuple[str | None, int, str]],
+    ) -> int: ...
+
+
+signing_key: SigningKey | None = None
+check_signatures: CheckSignatures | None = None
+"""In Python, each signature is checked by itself, by a library."""
 
 
 class UsualPutsTwin(Protocol):
@@ -198,6 +233,8 @@ ItemLinker: type[ItemLinkerTwin] | None = None
 _ENDED = frozenset((b"", b"\x02"))
 """Last byte of properties to which others may be appended."""
 
+_NO_FIELDS: dict[str, str] = {}
+
 _TOPIC_FIELD = range(2, layout.MAX_TOPIC_LENGTH + 2)
 """Bytes that a topic's field may have, with its length byte."""
 
@@ -288,6 +325,45 @@ class SendAnswers:
                     encode_send_response(request.opaque, put.answer_queue_id, put.queue_offset, ids)
                 )
         return b"".join(answers), len(puts)
+
+
+class SettledPuts:
+    """What becomes of puts besides their answers.
+
+    - put_type: of all puts
+    - ok: the status of those that are stored as they were asked to be
+    """
+
+    def __init__(self, put_type: type, ok: object) -> None:
+        self._ok = ok
+
+    def lighten(self, puts: Sequence[Any]) -> None:
+        """Let go of what only the append needed of sends: entries, and the bodies and texts of requests."""
+        for put in puts:
+            put.entries = ()
+            request = put.token
+            request.body = b""
+            request.ext = _NO_FIELDS
+
+    def count(self, puts: Sequence[Any], first: int, topics: dict[str, list[int]]) -> tuple[int, int, int]:
+        """Messages and bytes of the puts from `first` on, and the index of the first with another status.
+
+        - puts, first: the puts, and the index of the first to count
+        - topics: topic -> messages, bytes, puts; raised
+        """
+        messages = size = 0
+        for index in range(first, len(puts)):
+            put = puts[index]
+            if put.status is not self._ok:
+                return messages, size, index
+            counts = topics.setdefault(put.topic, [0, 0, 0])
+            its_messages, its_size = len(put.record_offsets), put.end - put.offset
+            counts[0] += its_messages
+            counts[1] += its_size
+            counts[2] += 1
+            messages += its_messages
+            size += its_size
+        return messages, size, len(puts)
 
 
 def message_ids(host_hex: str, put: Any) -> str:

@@ -12,6 +12,7 @@ cdef extern from "Python.h":
 
 cdef extern from "slots.h":
     uint32_t get32(const char *at) nogil
+    Py_ssize_t plain_bytes(const char *at, Py_ssize_t size) nogil
 
 cdef object EMPTY = ""
 cdef object NO = False
@@ -103,6 +104,14 @@ cdef object text(Cursor *cursor, int field):
     cdef Py_ssize_t size = 0
     cdef int used
     cdef bint plain = True
+    cdef object last = TEXTS[field]
+    # Mostly it's the same again, which has nothing in it that ends or escapes.
+    size = PyUnicode_GET_LENGTH(last)
+    if end - begin > size and begin[size] == c'"' and memcmp(PyUnicode_1BYTE_DATA(last), begin, size) == 0:
+        cursor.at = begin + size + 1
+        return last
+    size = plain_bytes(begin, end - begin)
+    at += size
     while True:
         if at >= end or <signed char>at[0] < 32:
             return None
@@ -118,9 +127,6 @@ cdef object text(Cursor *cursor, int field):
     cursor.at = at + 1
     if size == 0:
         return EMPTY
-    cdef object last = TEXTS[field]
-    if plain and PyUnicode_GET_LENGTH(last) == size and memcmp(PyUnicode_1BYTE_DATA(last), begin, size) == 0:
-        return last
     found = PyUnicode_New(size, 127)
     into = PyUnicode_1BYTE_DATA(found)
     if plain:

@@ -56,6 +56,24 @@ static inline uint32_t get32(const char *at) {
     return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | from[3];
 }
 
+/* So many bytes from here on at least are ASCII and nothing that ends or escapes a string of JSON. By eights: whoever
+needs to know of the last few looks at them. */
+static inline Py_ssize_t plain_bytes(const char *at, Py_ssize_t size) {
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    Py_ssize_t plain = 0;
+    while (size - plain >= 8) {
+        uint64_t eight, quotes, escapes;
+        memcpy(&eight, at + plain, 8);
+        quotes = eight ^ ones * '"';
+        escapes = eight ^ ones * '\\';
+        /* A borrow may mark a byte too many, behind one that is marked rightly. */
+        if ((eight | (eight - ones * 32) | (quotes - ones) | (escapes - ones)) & highs)
+            break;
+        plain += 8;
+    }
+    return plain;
+}
+
 /* Where some bytes stand first; NULL if they don't. */
 static inline const char *find_bytes(const char *text, Py_ssize_t size, const char *sought, Py_ssize_t length) {
     const char *last = text + size - length;

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.kernel import SettledPuts
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -27,6 +28,7 @@ class StoreStats:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self.start_time = clock.seconds()
+        self._settled = SettledPuts(Put, PutStatus.PUT_OK)
         self.put_total = 0
         self.put_size_total = 0
         self.put_failed = 0
@@ -53,35 +55,30 @@ class StoreStats:
 
     def count_puts(self, puts: Sequence[Put]) -> None:
         """The settled puts of one batch."""
-        statuses = self.put_statuses
-        topic, messages, size, times = "", 0, 0, 0
-        for put in puts:
-            status = put.status
-            assert status is not None
-            statuses[status] += 1
-            if status is not PutStatus.PUT_OK:
-                self.put_failed += 1
-                if put.end < 0:
-                    continue
-            if put.topic != topic:
-                self._count_topic(topic, messages, size, times)
-                topic, messages, size, times = put.topic, 0, 0, 0
-            messages += len(put.record_offsets)
-            size += put.end - put.offset
-            times += 1
-        self._count_topic(topic, messages, size, times)
+        index = 0
+        while index < len(puts):
+            messages, size, after = self._settled.count(puts, index, self.topic_puts)
+            self.put_statuses[PutStatus.PUT_OK] += after - index
+            self._add(messages, size)
+            if after < len(puts):
+                self._count_other(puts[after])
+                after += 1
+            index = after
 
-    def _count_topic(self, topic: str, messages: int, size: int, times: int) -> None:
-        """A run of puts to one topic: what a read brings mostly is one run."""
-        if times:
-            self.put_total += messages
-            self.put_size_total += size
-            counts = self.topic_puts.get(topic)
-            if counts is None:
-                counts = self.topic_puts[topic] = [0, 0, 0]
-            counts[0] += messages
-            counts[1] += size
-            counts[2] += times
+    def _count_other(self, put: Put) -> None:
+        assert put.status is not None
+        self.put_statuses[put.status] += 1
+        self.put_failed += 1
+        if put.end >= 0:
+            counts = self.topic_puts.setdefault(put.topic, [0, 0, 0])
+            messages, size = len(put.record_offsets), put.end - put.offset
+            for index, more in enumerate((messages, size, 1)):
+                counts[index] += more
+            self._add(messages, size)
+
+    def _add(self, messages: int, size: int) -> None:
+        self.put_total += messages
+        self.put_size_total += size
 
     def count_get(self, messages: int, took: int) -> None:
         """A read that found this many messages (0: none) and took this many milliseconds."""

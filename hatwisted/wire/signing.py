@@ -39,14 +39,15 @@ class SecretKey:
     OpenSSL by way of cryptography: the standard library's hmac takes twice as long for a message of 1 KiB.
     """
 
-    __slots__ = ("_copy",)
+    __slots__ = ("_copy", "secret")
 
     def __init__(self, secret: str) -> None:
         # 20 ms that a command without an account doesn't need.
         from cryptography.hazmat.primitives.hashes import SHA1
         from cryptography.hazmat.primitives.hmac import HMAC
 
-        self._copy = HMAC(secret.encode("utf-8", "replace"), SHA1()).copy
+        self.secret = secret.encode("utf-8", "replace")
+        self._copy = HMAC(self.secret, SHA1()).copy
 
     def signature(self, content: bytes) -> str:
         """Base64 of the HMAC-SHA1 of `content`."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import struct
 from collections.abc import Iterator
+from copy import copy
 
 from hatwisted.acl.accounts import AccessDenied, Accounts
 from hatwisted.acl.aclfile import parse_acl_file
@@ -30,6 +31,8 @@ ACL = f"accounts:\n- accessKey: account\n  secretKey: {SECRET}\n  defaultTopicPe
 KEY = SecretKey(SECRET)
 STRANGER = "10.9.9.9"
 FIELDS = SendHeader.__struct_fields__
+FEW = 5
+"""Sends that the compiled twin checks together."""
 OWN = [name for name in SignedSendCommand.__struct_encode_fields__ if name.startswith("(")]
 """What we call the fields of a command that no header has."""
 
@@ -67,7 +70,10 @@ def let_in(command: RemotingCommand, *, known: bool) -> bool:
     if known:
         (before,) = RemotingReceiver(signed_sends=True).receive(encode_command(a_send()))
         accounts.check(before, STRANGER)
-        if accounts.let_in([command], 0):
+        crowd = [copy(command) for _ in range(FEW)]
+        together, alone = accounts.let_in(crowd, 0), accounts.let_in([command], 0)
+        assert together == FEW * alone, together
+        if alone:
             return True
     try:
         accounts.check_sender(command, STRANGER)

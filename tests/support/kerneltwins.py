@@ -29,14 +29,19 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, signed, admission, records, answers, dispatch, index, walk = (PARTS[name] for name in NAMES)
+    requests, signed, signatures, admission, records, answers, puts, dispatch, index, walk = (
+        PARTS[name] for name in NAMES
+    )
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
         take_sends=requests.take_sends,
         take_signed_sends=signed.take_signed_sends,
+        signing_key=signatures.signing_key if signatures.USABLE else None,
+        check_signatures=signatures.check_signatures if signatures.USABLE else None,
         UsualPuts=admission.UsualPuts,
         SendAnswers=answers.SendAnswers,
+        SettledPuts=puts.SettledPuts,
         QueueTail=dispatch.QueueTail,
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,

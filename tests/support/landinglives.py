@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import hatwisted
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
+from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support import landingfaults, letterfaults
 from tests.support.processgroup import process_group
@@ -33,7 +34,8 @@ from tests.support.processgroup import process_group
 BATCH_BYTES = 60_000
 PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
 ROOMS = (
-    *(os.path.join(PIPELINE, *path) for path in (("delta", ""), ("iceberg", ""), ("jobs", "land", ""))),
+    *(os.path.join(PIPELINE, *path, "") for path in (("delta",), ("iceberg",), ("jobs", "land"))),
+    os.path.join(PIPELINE, "jobs", "latest", ""),
     landingfaults.__file__,
     letterfaults.__file__,
 )
@@ -83,7 +85,8 @@ class Lives:
         self._folder = folder
 
     def live(self, fault: str | None = None, **more: Any) -> Life:
-        """One landing. more: `end`, the step; `after`, seconds to a kill; `checkpoint`, a folder of its own."""
+        """One landing. more: `end`, the step; `after`, seconds to a kill; `checkpoint`, a folder of its own;
+        `into`, a table that the last messages of each `key` are merged into, instead of landing."""
         told = str(self._folder / "life.json")
         Path(told).unlink(missing_ok=True)
         return self._order(**self._what, told=told, fault=fault, **more)
@@ -206,7 +209,10 @@ def _life(order: dict[str, Any]) -> None:
     try:
         landingfaults.plant(order["fault"], order["table"])
         sys.setprofile(steps)
-        found = land(order["stores"], order["table"], how)
+        if order.get("into"):
+            found: LandResult | LatestResult = latest(order["table"], order["into"], key=order["key"])
+        else:
+            found = land(order["stores"], order["table"], how)
         sys.setprofile(None)
         said = f"{found.rows} rows"
     except PipelineError as error:

@@ -61,6 +61,8 @@ class LatestCase(TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.stores = [KeyedStore(self.folder / f"broker-{name}", seed) for seed, name in enumerate("ab")]
         self.table, self.into = str(self.folder / "table"), str(self.folder / "last")
+        self.left_over = set[str]()
+        """What killed runs wrote that no version has."""
 
     def land(self, *stores: KeyedStore, **options: Any) -> None:
         how = LandOptions(**{"engine": "local", "compact_below": None, **options})
@@ -99,6 +101,11 @@ class LatestCase(TestCase):
         """Of the last messages' table, as it is now."""
         return len(DeltaTable(self.into).file_uris())
 
+    def unmentioned(self) -> set[str]:
+        """Data files in the last messages' folder, hidden or not, that no version of them has."""
+        mentioned = "".join(entry.read_text() for entry in Path(self.into).glob("_delta_log/*.json"))
+        return {path.name for path in Path(self.into).glob("topic=*/*") if path.name not in mentioned}
+
     def expected(self, *stores: KeyedStore) -> Last:
         """By going through the records one by one."""
         return {
@@ -122,9 +129,12 @@ class LatestCase(TestCase):
             for known_by, (offset, _) in self.expected().items():
                 self.assertLessEqual(found.get(known_by, (offset,))[0], offset)
         self.assertGreater(moment, 10)
+        self.assertNotEqual(self.left_over, set[str]())
+        self.grow(12)
         self.latest()
         self.assertEqual(self.rows(), self.expected())
         self.assertEqual(self.latest().rows, 0)
+        self.assertEqual(self.unmentioned(), set())
 
     def _dies_at(self, moment: int, steps: Sequence[tuple[Any, str]]) -> bool:
         """Does a run get as far as this moment? Then it dies there."""
@@ -148,6 +158,7 @@ class LatestCase(TestCase):
             try:
                 self.latest()
             except Killed:
+                self.left_over |= self.unmentioned()
                 return True
         return False
 

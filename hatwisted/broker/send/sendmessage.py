@@ -19,7 +19,7 @@ from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
-from hatwisted.kernel import SendAnswers, message_ids
+from hatwisted.kernel import SendAnswers, SettledPuts, message_ids
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -59,6 +59,7 @@ class SendProcessor:
         self._acks = acks
         self._host_hex = identity.store_host.hex().upper()
         self._usual = SendAnswers(self._host_hex, Put, PutStatus.PUT_OK)
+        self._settled = SettledPuts(Put, PutStatus.PUT_OK)
         self._admission = Admission(store, tables, identity.cluster, state)
         self._state = state
 
@@ -98,7 +99,8 @@ class SendProcessor:
         if puts:
             self._store.append(puts)
             if self._acks.may_hold:
-                _lighten(puts)
+                # A put may wait for seconds, among a hundred thousand others.
+                self._settled.lighten(puts)
             self._acks.settle(puts, partial(self._answer, connection))
 
     def _refusal(self) -> Refused | None:
@@ -146,18 +148,6 @@ class SendProcessor:
             return encode_command(response(request, code, remark, ext))
         connection.reply(request, response(request, code, put.reason or status.value))
         return b""
-
-
-_NO_FIELDS: dict[str, str] = {}
-
-
-def _lighten(puts: Sequence[Put[RemotingCommand]]) -> None:
-    """Let go of what only the append needed: a put may wait for seconds, among a hundred thousand others."""
-    for put in puts:
-        put.entries = ()
-        request = put.token
-        request.body = b""
-        request.ext = _NO_FIELDS
 
 
 def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:

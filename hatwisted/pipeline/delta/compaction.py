@@ -7,8 +7,9 @@ twice. A new file is written, then one commit swaps it for the old ones with `da
 Readers of the previous version go on reading the old files, which stay until Delta's vacuum is run;
 appends don't conflict with it; the batch numbers of landings aren't touched by it. A compaction that loses
 against another writer has changed nothing, and the next one tries again. One within a landing ends with its claim,
-so what a killed one leaves goes like a killed batch's files (orphans.py). Rejected: delta-rs's own, which is
-committed also where another one has replaced the same files since it read the table.
+and without one it's committed right after the version that its file's name says, so what a killed one leaves goes
+like a killed batch's files (orphans.py). Rejected: delta-rs's own, which is committed also where another one has
+replaced the same files since it read the table.
 """
 
 from __future__ import annotations
@@ -31,15 +32,13 @@ from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
+from hatwisted.pipeline.delta.names import BY_VERSION
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
 SMALL_PART: Final = 4
 """A file is small below this part of the target: merging four into one saves a reader less than it costs."""
-NAME: Final = "00000"
-"""The part of a file's name that says who has written it, as in delta-rs's names, where it's no landing."""
-
 FAILURES: Final = (DeltaError, OSError, WrongTable, Fenced)
 """What makes a compaction wait for another time."""
 
@@ -161,22 +160,40 @@ def _bins(version: Version, partition: dict[str, Any], below: int) -> Iterator[l
 
 
 def _merged(version: Version, partition: dict[str, Any], files: list[_Small]) -> Compaction:
-    new = _written(version, files)
-    try:
-        _swap(version, files, new)
-    except FAILURES as error:
-        with suppress(*FAILURES):  # else it stays: who knows what became of the commit
-            remove_unmentioned(version.path, [new.path])
-        return Compaction(put_off=(f"{partition}: {one_line(error)}",))
-    return Compaction(len(files), 1)
+    for _ in range(ATTEMPTS):
+        table = _newest(version, files)
+        new = _written(version, files, table.version())
+        try:
+            _swap(version, table, files, new)
+        except FAILURES as error:
+            with suppress(*FAILURES):  # else it stays: who knows what became of the commit
+                remove_unmentioned(version.path, [new.path])
+            refusal = error
+        else:
+            return Compaction(len(files), 1)
+        if version.held is not None or not isinstance(refusal, CommitFailedError):
+            break
+    return Compaction(put_off=(f"{partition}: {one_line(refusal)}",))
 
 
-def _written(version: Version, files: list[_Small]) -> DataFile:
-    """One file with their rows."""
+def _newest(version: Version, files: list[_Small]) -> DeltaTable:
+    """The table as it is now. Raises Fenced if the claim has ended, WrongTable if it lacks one of them."""
+    table = open_table(version.path)
+    if version.held is not None:
+        version.held.check(table, version.path)
+    if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
+        raise WrongTable(f"{version.path}: another writer has replaced files meanwhile")
+    return table
+
+
+def _written(version: Version, files: list[_Small], number: int) -> DataFile:
+    """One file with their rows. number: of the version that it's for, unless there's a claim."""
     table, rows = version.table, version.rows
     parts = [version.parts[file.path] for file in files]
     columns = table.metadata().partition_columns
-    writer, epoch = (NAME, 0) if version.held is None else (version.held.writer.digest, version.held.epoch)
+    writer, epoch = BY_VERSION, number
+    if version.held is not None:
+        writer, epoch = version.held.writer.digest, version.held.epoch
     new = DataFiles(version.path, pa.schema(table.schema().to_arrow()), columns, writer=writer, epoch=epoch)
     try:
         for batch in pads.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem).to_batches():
@@ -188,21 +205,16 @@ def _written(version: Version, files: list[_Small]) -> DataFile:
     return file
 
 
-def _swap(version: Version, files: list[_Small], new: DataFile) -> None:
-    """One commit, right after a version that has all of them and in which the claim holds. Raises
-    CommitFailedError, WrongTable or Fenced."""
-    path = version.path
+def _swap(version: Version, table: DeltaTable, files: list[_Small], new: DataFile) -> None:
+    """One commit, right after a version that has all of them and in which the claim holds; without a claim, right
+    after this version. Raises CommitFailedError, WrongTable or Fenced."""
     old = [OldFile(file.path, file.size, new.partition) for file in files]
-    for _ in range(ATTEMPTS):
-        table = open_table(path)
-        if version.held is not None:
-            version.held.check(table, path)
-        if not {file.url for file in files} <= set(pa.table(table.get_add_actions())["path"].to_pylist()):
-            raise WrongTable(f"{path}: another writer has replaced files meanwhile")
+    for _ in range(ATTEMPTS if version.held is not None else 1):
         try:
             swap_files(table, [new], old, data_change=False)
         except CommitFailedError as error:
             refusal = error
+            table = _newest(version, files)
             continue
         return
     raise refusal

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.delta.commits import Brought, Claim, commit_files
-from hatwisted.pipeline.delta.compaction import Compaction, compact
+from hatwisted.pipeline.delta.compaction import FAILURES, Compaction, compact
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deadletters import (
     dead_letter_note,
@@ -22,7 +23,7 @@ from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_ta
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
-from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import NEEDED, WHY, TypedColumns
@@ -127,8 +128,15 @@ def compact_landed(path: str, below: int | None, held: Claim) -> Compaction:
         return Compaction()
     beside = dead_letter_table(path)
     done = compact(path, below, held=held)
-    # The table beside has no claims: what is written there belongs to nobody, and stays if it's killed.
-    return done + compact(beside, below) if is_table(beside) else done
+    if not is_table(beside):
+        return done
+    letters = compact(beside, below)
+    if letters.added:
+        with suppress(
+            *FAILURES
+        ):  # left of a killed one, which the table's next version makes sure to stay out
+            remove_orphans(beside)
+    return done + letters
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,10 @@ A file's name carries its writer and the epoch of its run (see commits.py): a fi
 the same writer can't be committed any more, which makes it safe to remove at once when no version mentions it.
 A name by task and attempt, as Spark's own sinks have it, was rejected: a repeated batch would write to a name
 that the first attempt may have committed.
+
+A merge, or a compaction of a table that has no claims, takes place right after the version that it has looked at,
+or not at all. Its files carry `BY_VERSION` instead of a writer and that version instead of an epoch: once there is
+a later one, nobody can commit them any more.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ FOLDER_MAX: Final = 200
 """Bytes of an encoded folder name; file systems take 255, and `%` alone grows threefold."""
 WRITER_DIGITS: Final = 8
 EPOCH_DIGITS: Final = 6
+BY_VERSION: Final = "0" * WRITER_DIGITS
+"""In place of a writer's digest, in front of the version that the file is committed right after."""
 
 _HALF_CODE: Final = re.compile("%[0-9A-F]?$")
 _FILE: Final = re.compile(

@@ -5,6 +5,7 @@ may go when nobody can commit it any more and no version of the table that can s
 
 - It was written by this landing's writer in an earlier epoch. The present run's claim is in the log, so a
   commit of an earlier epoch is refused (commits.py). Its age doesn't matter.
+- Or its name says that it's committed right after a version (names.py), and there is a later one.
 - It's neither a file of the newest version nor in any commit still in the log. What a compaction replaced is in
   the commit that did so; when that commit has expired from the log, so have the versions before it.
 
@@ -14,19 +15,26 @@ removes what readers of older versions still read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.names import written_by
+from hatwisted.pipeline.delta.names import BY_VERSION, written_by
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 
-def remove_orphans(path: str, held: Claim) -> list[str]:
-    """Remove the files that earlier runs of this writer left without a commit; their paths within the table."""
-    suspects = [found for found in TableFolder(path).data_files() if _is_dead(found, held)]
+def remove_orphans(path: str, held: Claim | None = None) -> list[str]:
+    """Remove the files that killed runs left without a commit; their paths within the table.
+
+    - path: of the table
+    - held: a landing's claim: those of its writer's earlier runs, too
+    """
+    later = {BY_VERSION: open_table(path).version()}
+    if held is not None:
+        later[held.writer.digest] = held.epoch
+    suspects = [found for found in TableFolder(path).data_files() if _is_dead(found, later)]
     return remove_unmentioned(path, suspects) if suspects else []
 
 
@@ -46,9 +54,10 @@ def remove_unmentioned(path: str, files: Iterable[str], beside: str | None = Non
     return sorted(names.values())
 
 
-def _is_dead(path: str, held: Claim) -> bool:
+def _is_dead(path: str, later: Mapping[str, int]) -> bool:
+    """Was it written before its writer's epoch? later: that, by writer."""
     writer = written_by(path.rpartition("/")[2])
-    return writer is not None and writer[0] == held.writer.digest and writer[1] < held.epoch
+    return writer is not None and writer[1] < later.get(writer[0], 0)
 
 
 def _active_names(path: str) -> set[str]:

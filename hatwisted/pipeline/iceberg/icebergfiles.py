@@ -28,6 +28,8 @@ keep_nulls()
 
 RUN_LETTERS: Final = 12
 """Of a run's name, in hexadecimal."""
+SEQUENCE_LETTERS: Final = 12
+"""The same of the number of the snapshot that alone may bring a file."""
 WRITTEN: Final = "hatwisted.written"
 """Key of a snapshot's summary: a run, and the highest number of its files that are settled."""
 METRICS: Final = "write.metadata.metrics.column."
@@ -37,8 +39,8 @@ FLUSH_BYTES: Final = 128 << 20
 
 
 class FileIds:
-    """Names of a run's files: the run, and numbers that rise, in the form that Iceberg's writers use. Writers
-    elsewhere take random ones, which differ in their 13th letter.
+    """Names of a run's files: the run, which snapshot alone may bring them, if any may not, and numbers that rise.
+    They have the form that Iceberg's writers use, who take random ones, which differ in their 13th letter.
 
     - run: its name
     """
@@ -51,7 +53,13 @@ class FileIds:
     def next(self) -> uuid.UUID:
         """For the files of one call."""
         self.number += 1
-        return uuid.UUID(f"{self.run}{self.number:0{32 - RUN_LETTERS}x}")
+        left = 32 - RUN_LETTERS - SEQUENCE_LETTERS
+        return uuid.UUID(f"{self.run}{self.sequence:0{SEQUENCE_LETTERS}x}{self.number:0{left}x}")
+
+    @property
+    def sequence(self) -> int:
+        """Number of the snapshot that alone may bring the next one; 0: any may."""
+        return 0
 
     @property
     def note(self) -> dict[str, str]:

@@ -7,6 +7,10 @@ nevertheless, which is done only if there are any. Lists of dead letters (deadle
 What a run leaves whose successor is killed before it comes to remove that stays, for tools such as Spark's
 `remove_orphan_files`.
 
+Merges of last messages claim nothing. Each of their files is for one snapshot, right after the one that was looked
+at. The snapshot's number is in the file's name: once the table has come to that number, the file is mentioned, or
+nobody can commit it any more.
+
 Where old snapshots expire, the files that compactions and deletions replaced go with them, as in Iceberg's own
 expiry. That is done where it's plain which those are: one line of snapshots, of which the oldest expire. Where
 there are branches or tags beside it, or `gc.enabled` is false, all files stay. Files outside the table's own
@@ -36,7 +40,9 @@ AT_A_TIME: Final = 16
 """Manifests that are read, or files that are removed, at once: an object store takes a while for each."""
 DATA_PATH: Final = "write.data.path"
 GC: Final = "gc.enabled"
-_OURS: Final = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-0000-0000-0000([0-9a-f]{8})\.(?:parquet|avro)$")
+_OURS: Final = re.compile(
+    r"([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})([0-9a-f]{8})\.(?:parquet|avro)$"
+)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -51,6 +57,18 @@ def remove_left(table: Table, name: str, ended: Iterable[str]) -> list[str]:
     with plainly(name):
         settled = {run: _settled(table, run) for run in ended}
         left = [path for path in _data_files(table) if _is_left(path, settled)] if settled else []
+    return remove_unmentioned(table, name, left)
+
+
+def remove_passed(table: Table, name: str) -> list[str]:
+    """Remove files that a snapshot's number in their names says can't be committed any more; their addresses.
+
+    - table: as it is now, or was before
+    - name: of the table, for errors
+    """
+    with plainly(name):
+        following = table.metadata.next_sequence_number()
+        left = [path for path in _data_files(table) if 0 < _sequence(path) < following]
     return remove_unmentioned(table, name, left)
 
 
@@ -111,9 +129,15 @@ def _is_left(path: str, settled: dict[str, int]) -> bool:
     found = _OURS.search(path)
     if found is None:
         return False
-    run, number = found[1] + found[2], int(found[3], 16)
+    run, number = found[1] + found[2], int(found[6], 16)
     assert len(run) == RUN_LETTERS
     return run in settled and number > settled[run]
+
+
+def _sequence(path: str) -> int:
+    """Number of the snapshot that alone may bring it; 0: it's another one's, or any may."""
+    found = _OURS.search(path)
+    return 0 if found is None else int(found[3] + found[4] + found[5], 16)
 
 
 def _line(table: Table) -> list[Snapshot]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import base64
+import copy
 import itertools
 import json
 import struct
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+from twisted.internet.task import Clock
 
 from hatwisted.acl import accounts as module
 from hatwisted.acl.accounts import AccessDenied, Accounts, access_key_of, drop_texts
 from hatwisted.acl.aclfile import parse_acl_file
+from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import (
@@ -122,6 +127,23 @@ class AgreementTests(SignedSendsCase):
                 request = requests[index]
                 assert isinstance(request, SignedSendCommand)
                 self.assertEqual((request.encoded, request.signed), (b"", b""))
+
+    def test_a_read_with_forged_sends_has_just_these_refused(self) -> None:
+        """Wherever they are among those that are checked together."""
+        frame = encode_command(self.command(i="TAGS\x01t"))
+        forged = frame.replace(BODY, BODY.upper())
+        for twin in twins():
+            for places in ((), (0,), (7,), (31, 32), (3, 70, 71, 99), tuple(range(100))):
+                guard = RequestGuard(lambda: self.accounts, Clock())
+                receiver = RemotingReceiver(signed_sends=True, take_sends=twin.take_signed_sends)
+                read = b"".join(forged if index in places else frame for index in range(100))
+                requests = receiver.receive(read)
+                for _ in range(2):  # the second time its wish is known
+                    denials = guard.denials(
+                        copy.deepcopy(requests), cast(Any, SimpleNamespace(address=STRANGER, peer="p"))
+                    )
+                    refused = tuple(index for index, denial in enumerate(denials) if denial is not None)
+                    self.assertEqual(refused, places)
 
     def test_texts_of_other_clients(self) -> None:
         for changes in (

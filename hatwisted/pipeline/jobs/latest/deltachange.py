@@ -14,12 +14,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
-from hatwisted.pipeline.delta.compaction import NAME, Version
+from hatwisted.pipeline.delta.compaction import Version
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
+from hatwisted.pipeline.delta.names import BY_VERSION
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
 from hatwisted.pipeline.jobs.latest.keymatches import KeyMatches
 from hatwisted.pipeline.jobs.latest.lastrows import KEY
@@ -42,7 +43,8 @@ class DeltaChange:
         self.new: list[DataFile] = []
 
     def write(self) -> None:
-        """The new files, whole, which no version mentions yet. What goes wrong leaves none."""
+        """The new files, whole, which no version mentions yet. What goes wrong leaves none. If one is gone, which
+        happens only once another commit has come, raises CommitFailedError."""
         self._find()
         try:
             self._write()
@@ -120,13 +122,18 @@ class DeltaChange:
             yield group
 
     def _written(self, group: Sequence[Mapping[str, Any]], more: Sequence[pa.Table]) -> list[DataFile]:
-        columns = self._version.table.metadata().partition_columns
-        files = DataFiles(self._version.path, self._schema, columns, writer=NAME, epoch=0)
+        columns, number = self._version.table.metadata().partition_columns, self._version.table.version()
+        files = DataFiles(self._version.path, self._schema, columns, writer=BY_VERSION, epoch=number)
         try:
             for rows in chain(chain.from_iterable(map(self._kept, group)), more):
                 for batch in rows.to_batches():
                     files.write(batch)
             return files.close()
+        except (
+            FileNotFoundError
+        ) as error:  # whoever has committed since took it for what a killed run has left
+            files.abandon()
+            raise CommitFailedError(f"{error.filename} is gone: another commit has come meanwhile") from error
         except BaseException:
             files.abandon()
             raise

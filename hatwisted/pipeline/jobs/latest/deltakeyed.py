@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,9 +11,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from hatwisted.pipeline.delta.compaction import Version, compact
+from hatwisted.pipeline.delta.compaction import FAILURES, Version, compact
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from hatwisted.pipeline.jobs.latest.mergednotes import (
@@ -104,6 +106,8 @@ class DeltaKeyed:
         ):
             raise WrongTable(f"{self.path}: was restored to an earlier version meanwhile; try again")
 
-    def compact(self) -> None:
+    def tidy(self) -> None:
         """See KeyedRows."""
         compact(self.path, FILE_BYTES)
+        with suppress(*FAILURES):  # the next one tries again
+            remove_orphans(self.path)

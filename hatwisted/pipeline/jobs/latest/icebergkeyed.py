@@ -2,7 +2,7 @@
 
 One snapshot swaps the files, and says up to where the landed table is merged; it's taken only on top of the one
 that was looked at, so a merge that loses against another writer looks again. What a lost merge wrote is removed;
-what a killed one wrote no snapshot mentions.
+what a killed one wrote no snapshot mentions, and the next merge removes it.
 
 pyiceberg's own `upsert` was rejected: it compares every column of every row in Python, has no notion of which of
 two rows is later, and is repeated by pyiceberg on top of what it hasn't seen.
@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from hatwisted.pipeline.delta.errors import NoRoom, WrongTable
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds, data_files
-from hatwisted.pipeline.iceberg.orphans import remove_left, remove_unmentioned
+from hatwisted.pipeline.iceberg.orphans import remove_left, remove_passed, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, line, set_properties, summary_of, swap_files
 from hatwisted.pipeline.iceberg.upkeep import compact, expire
 from hatwisted.pipeline.jobs.latest.keymatches import KeyMatches
@@ -79,7 +79,7 @@ class IcebergKeyed:
         there = place.load_if_any()
         if there is not None:
             self._check(there)  # before it's widened
-        self._opened = place.prepare(columns, PARTITION_BY, said)
+        self._opened = self._ids.table = place.prepare(columns, PARTITION_BY, said)
         for _ in range(ATTEMPTS):
             self._refresh()
             if self._check(self._table):
@@ -110,12 +110,14 @@ class IcebergKeyed:
             f"{self._name}: no merge after {ATTEMPTS} attempts; try again when fewer writers are active"
         )
 
-    def compact(self) -> None:
+    def tidy(self) -> None:
         """See KeyedRows."""
         self._refresh()
         self._ids.merged = self._noted()
         compact(self._table, self._name, FILE_BYTES, self._ids)
         expire(self._table, self._name)
+        with suppress(WrongTable, NoRoom):  # the next one tries again
+            remove_passed(self._table, self._name)
 
     # ---- what the table says
 
@@ -213,9 +215,15 @@ class IcebergKeyed:
 
 
 class _NotingIds(FileIds):
-    """Names of a run's files, and what its snapshots say."""
+    """Names of a run's files, and what its snapshots say. table: which they are of, as it was looked at."""
 
     merged: Merged | None = None
+    table: Table | None = None
+
+    @property
+    def sequence(self) -> int:
+        """See FileIds. Snapshots of format 1 have no numbers: it's 0 then."""
+        return 0 if self.table is None else self.table.metadata.next_sequence_number()
 
     @property
     def note(self) -> dict[str, str]:

@@ -160,7 +160,7 @@ class _Run:
                 waiting = []
         if files:
             self._merge(waiting, types, self._source.reached())
-            self._target.compact()
+            self._target.tidy()
 
     def _keyed(self, files: list[tuple[Any, int]]) -> Iterator[pa.Table]:
         done, total = 0, sum(size for _, size in files)

@@ -88,8 +88,8 @@ class KeyedRows(Protocol):
         - reached: what is merged with them; None: there's more to come
         """
 
-    def compact(self) -> None:
-        """Its small files into bigger ones, where that pays."""
+    def tidy(self) -> None:
+        """Its small files into bigger ones, where that pays; what killed runs have left goes."""
 
 
 def property_text(what: Mapping[str, Any]) -> str:

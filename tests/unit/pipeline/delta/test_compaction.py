@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from hatwisted.pipeline.delta import compaction, datafiles
 from hatwisted.pipeline.delta.commits import Claim, claim
 from hatwisted.pipeline.delta.compaction import compact
-from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.names import BY_VERSION, Writer, written_by
 from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from tests.support.growing import GrowingStore
@@ -107,6 +107,37 @@ class CompactionTests(TestCase):
         self.assertEqual(self.offsets(), offsets)
         self.assertEqual(self.all_files(), {Path(path).name for path in DeltaTable(self.table).file_uris()})
 
+    def test_what_one_without_a_claim_leaves_goes_once_the_table_is_a_version_later(self) -> None:
+        """Until then it could still be committed."""
+        self.write("T", range(8))
+        for where, name in ((compaction, "_swap"), (datafiles._OpenFile, "finish")):
+            with (
+                patch.object(where, name, side_effect=KeyboardInterrupt),
+                patch.object(datafiles.DataFiles, "abandon"),
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                compact(self.table, BELOW)
+            self.assertEqual(remove_orphans(self.table), [])
+            self.write("T", [99])
+            self.assertEqual(len(remove_orphans(self.table)), 1)
+        self.assertEqual(self.rows("T"), [*range(8), 99, 99])
+
+    def test_its_file_is_for_the_version_that_it_comes_right_after(self) -> None:
+        self.write("T", range(8))
+        tidied: list[str] = []
+
+        def written() -> None:
+            self.write("T", [99])
+            tidied.extend(remove_orphans(self.table))
+
+        with self.between(written):
+            self.assertEqual(compact(self.table, BELOW).removed, 8)
+        self.assertEqual(len(tidied), 1)
+        (merged,) = (path for path in DeltaTable(self.table).file_uris() if written_by(Path(path).name))
+        self.assertEqual(written_by(Path(merged).name), (BY_VERSION, DeltaTable(self.table).version() - 1))
+        self.assertEqual(remove_orphans(self.table), [])
+        self.assertEqual(self.rows("T"), [*range(8), 99])
+
     def test_one_of_a_landing_that_another_took_over_from_changes_nothing(self) -> None:
         offsets = self.landed()
         held = self.claimed()
@@ -121,7 +152,7 @@ class CompactionTests(TestCase):
 
     def all_files(self) -> set[str]:
         """Those that readers of bare folders don't see, too."""
-        return {path.name for path in Path(self.table).glob("topic=*/*/*")}
+        return {path.name for path in Path(self.table).glob("topic=*/**/*.parquet")}
 
     def test_rows_that_come_meanwhile_stay(self) -> None:
         self.write("T", range(8))

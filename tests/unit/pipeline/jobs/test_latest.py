@@ -15,6 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.jobs.latest import latesttable
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from tests.support import latestcase
@@ -76,6 +77,41 @@ class MergeTests(latestcase.AnyMergeCase):
         self.latest()
         with patch.object(DeltaChange, "remove"), patch.object(DataFiles, "abandon"):
             self.steps_to_die_at((DeltaChange, "write"), (DataFiles, "close"), (DeltaChange, "commit"))
+
+    def test_tidying_never_takes_what_is_about_to_be_committed(self) -> None:
+        self.grow(50)
+        commit, tidied = DeltaChange.commit, []
+
+        def tidied_before(*given: Any) -> Any:
+            tidied.append(remove_orphans(self.into))
+            return commit(*given)
+
+        with patch.object(DeltaChange, "commit", tidied_before):
+            self.latest()
+        self.assertEqual(tidied, [[]])
+        self.assertEqual(self.rows(), self.expected())
+
+    def test_a_run_whose_files_another_one_has_removed_looks_again(self) -> None:
+        """They are still hidden, or whole."""
+        for begun in (DataFiles._flush, lambda files: files.close()):
+            self.grow(30)
+            close, rivals = DataFiles.close, [self.latest]
+
+            def late(files: DataFiles, begun: Any = begun, close: Any = close, rivals: Any = rivals) -> Any:
+                if rivals:
+                    rivals.pop()
+                    with patch.object(DataFiles, "close", close):
+                        begun(files)
+                        self.assertNotEqual(self.unmentioned(), set())
+                        self.latest()
+                    self.assertEqual(self.unmentioned(), set())
+                return close(files)
+
+            with patch.object(DataFiles, "close", late):
+                found = self.latest()
+            self.assertEqual((rivals, found.inserted, found.updated), ([], 0, 0))
+            self.assertEqual(self.rows(), self.expected())
+            self.assertEqual(self.unmentioned(), set())
 
     def test_compactions_and_appends_between_are_looked_at(self) -> None:
         commit, key = DeltaChange.commit, {"key": "physical_offset"}

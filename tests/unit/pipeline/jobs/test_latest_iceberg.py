@@ -58,6 +58,9 @@ class IcebergLatestCase(LatestCase):
     def data_files(self) -> set[str]:
         return {path.name for path in (self.folder / "warehouse" / "rocketmq" / "last").rglob("*.parquet")}
 
+    def unmentioned(self) -> set[str]:
+        return self.data_files() - self.mentioned()
+
     def mentioned(self) -> set[str]:
         paths = self.kept.inspect.all_data_files()["file_path"].to_pylist()
         return {path.rpartition("/")[2] for path in paths}
