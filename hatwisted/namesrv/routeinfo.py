@@ -18,13 +18,14 @@ A plain table without sockets: connections are opaque keys, time is the clock's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping
+from itertools import islice
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size
+from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size, queues_of_topics
 from hatwisted.timing.throttle import LogThrottle
 from hatwisted.wire.registration import (
     MASTER_ID,
@@ -55,6 +56,12 @@ MAX_NAME = 255
 MAX_FILTER_SERVERS = 64
 """Addresses that one broker may name."""
 
+STEP = 1000
+"""Topics that are entered in a row: a millisecond."""
+
+_ENTERING = DataVersion(counter=-1)
+"""Of a broker whose topics are being entered: no broker's."""
+
 
 class RouteTable:
     """All groups and topics. Invariant: a group has at least one member, a topic at least one group."""
@@ -70,6 +77,8 @@ class RouteTable:
         self._leases: dict[str, Lease] = {}
         self._routes = 0
         """How many of MAX_ROUTES there are."""
+        self._promised = 0
+        """How many more there will be at most, once what is being entered is."""
         self._twofold = LogThrottle(clock)
         self.gone: Counter[Gone] = Counter()
         """Why brokers went -> how many did."""
@@ -83,8 +92,9 @@ class RouteTable:
         version: DataVersion,
         connection: Hashable,
         filter_servers: Iterable[str] = (),
-    ) -> Master | None:
-        """Enter or renew a broker; returns its group's living master if it isn't the master itself.
+    ) -> Generator[None, None, Master | None]:
+        """Enter or renew a broker, STEP topics at a time; returns its group's living master if it isn't the master
+        itself.
 
         - member: who it is, and where
         - topics: its topics; those of a slave don't count
@@ -93,7 +103,8 @@ class RouteTable:
         - filter_servers: their addresses
 
         Raises BadRegistration if that were more than there may be. Nothing is changed then, but a broker that has
-        registered before lives on with what it had: whoever fills the table doesn't empty it of others.
+        registered before lives on with what it had: whoever fills the table doesn't empty it of others. A broker
+        that leaves between two steps takes along what has been entered; BadRegistration then, too.
         """
         filter_servers = list(filter_servers)
         self._check(member, filter_servers)
@@ -112,11 +123,13 @@ class RouteTable:
             group.cluster = member.cluster
         new = self._enter(group, member)
         # A slave's topics didn't count, whichever version it registered them with.
-        if member.id == MASTER_ID and (new or self.changed(member.address, version)):
-            self._merge_topics(member.group, topics.values())
-        self._leases[member.address] = Lease(
-            member, version, connection, filter_servers, self._clock.seconds()
-        )
+        count = member.id == MASTER_ID and (new or self.changed(member.address, version))
+        now = self._clock.seconds()
+        lease = Lease(member, _ENTERING if count else version, connection, filter_servers, now)
+        self._leases[member.address] = lease
+        if count:
+            yield from self._merge_topics(lease, topics)
+            lease.version = version
         return None if member.id == MASTER_ID else self._master_of(group)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
@@ -145,11 +158,12 @@ class RouteTable:
         """Is there room for these topics of a group?"""
         if any(len(topic) > MAX_NAME for topic in topics):
             raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
-        if self._routes + len(topics) > MAX_ROUTES:
+        entered = self._routes + self._promised
+        if entered + len(topics) > MAX_ROUTES:
             new = sum(group_name not in self._topics.get(topic, ()) for topic in topics)
-            if self._routes + new > MAX_ROUTES:
+            if entered + new > MAX_ROUTES:
                 raise BadRegistration(
-                    f"{self._routes} topics of groups are registered, {new} more would exceed {MAX_ROUTES}"
+                    f"{entered} topics of groups are registered, {new} more would exceed {MAX_ROUTES}"
                 )
 
     def _add_queues(self, topic: str, data: QueueData) -> None:
@@ -240,16 +254,23 @@ class RouteTable:
         lease = self._leases.get(address) if address is not None else None
         return Master(lease.member.address, lease.member.ha_address) if lease is not None else None
 
-    def _merge_topics(self, group_name: str, topics: Iterable[TopicConfig]) -> None:
-        for topic in topics:
-            queues = QueueData(
-                broker_name=group_name,
-                perm=topic.perm,
-                read_queue_nums=topic.read_queue_nums,
-                topic_sys_flag=topic.topic_sys_flag,
-                write_queue_nums=topic.write_queue_nums,
-            )
-            self._add_queues(topic.topic_name, queues)
+    def _merge_topics(self, lease: Lease, topics: Mapping[str, TopicConfig]) -> Generator[None, None, None]:
+        group_name, address = lease.member.group, lease.member.address
+        queues_of = queues_of_topics(group_name)
+        left = iter(topics.values())
+        self._promised += len(topics)
+        try:
+            while some := [*islice(left, STEP)]:
+                for topic in some:
+                    self._add_queues(topic.topic_name, queues_of(topic))
+                if len(topics) > STEP:
+                    yield
+                    if self._leases.get(address) is not lease:
+                        raise BadRegistration(
+                            f"{address} left, or registered anew, while its topics were being entered"
+                        )
+        finally:
+            self._promised -= len(topics)
 
     def _drop(self, address: str, reason: Gone, why: str) -> None:
         member = self._leases.pop(address).member

@@ -57,10 +57,25 @@ def check_tables(tables: Sequence[str]) -> None:
             raise NotAStore(f"{table}: no such folder")
 
 
-def check_report(stores: Sequence[str], slaves: Sequence[str]) -> None:
-    """Which broker's each log is can be told. Raises PipelineError."""
-    from hatwisted.pipeline.jobs.report.reporting import find_logs
+def check_page(path: str | None) -> None:
+    """A page can be written there, if it's to be. Raises PipelineError."""
+    from hatwisted.pipeline.jobs import ownplace
 
+    if path is not None:
+        ownplace.check_page(path)
+
+
+def check_report(stores: Sequence[str], slaves: Sequence[str], out: str, *, overwrite: bool) -> None:
+    """Which broker's each log is can be told, and there's a place for a report. Raises PipelineError.
+
+    - stores: the logs
+    - slaves: of their brokers
+    - out: folder of the report
+    - overwrite: it may be something else
+    """
+    from hatwisted.pipeline.jobs.report.reporting import check_folder, find_logs
+
+    check_folder(out, overwrite)
     if not any(LOCAL in path for path in (*stores, *slaves)):
         find_logs(stores, slaves)
 

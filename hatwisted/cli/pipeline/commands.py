@@ -159,6 +159,7 @@ def audit(
         raise click.UsageError("an audit compares at least two copies: STORE STORE... or STORE --table TABLE")
     checks.check_stores(stores)
     checks.check_tables(tables)
+    checks.check_page(html)
     with JobBar("audit") as bar:
         result = auditing.audit(
             session(options["master"], options["conf"]),
@@ -250,6 +251,7 @@ def reindex(store: str, target: str | None, as_json: bool, **options: Any) -> in
     help="A slave's store, whose lag is reported; may be repeated.",
 )
 @click.option("--skip-damage", is_flag=True, help="Skip damage in a log, and report it.")
+@click.option("--overwrite", is_flag=True, help="Write into a folder that has other things than a report.")
 @selection_options
 @master_option
 @json_option
@@ -263,7 +265,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
     """
     from hatwisted.pipeline.jobs.report import reporting
 
-    checks.check_report(stores, slaves)
+    checks.check_report(stores, slaves, out, overwrite=options["overwrite"])
     with JobBar("report") as bar:
         result = reporting.report(
             stores,
@@ -272,6 +274,7 @@ def report(stores: tuple[str, ...], slaves: tuple[str, ...], out: str, as_json: 
                 slaves=slaves,
                 selection=sourceoptions.selection(options),
                 mode="skip-and-report" if options["skip_damage"] else "failfast",
+                overwrite=options["overwrite"],
             ),
             spark=session(options["master"], options["conf"]),
             progress=bar,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+BEGIN: Final = "<!doctype html>"
+"""Of a page's file."""
 STYLE: Final = """
 :root {
   color-scheme: light dark;
@@ -136,7 +138,7 @@ def document(title: str, under: str, parts: Sequence[tuple[str, str]], foot: str
         for mark, heading, html in named
     )
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'{BEGIN}\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
         f"<header><h1>{escape(title)}</h1><p>{under}</p><nav>{links}</nav></header>{body}"

@@ -83,7 +83,10 @@ class TestPipelineCommands(SynchronousTestCase):
         master = str(GOLDEN / "master")
         nothing, taken = self.mktemp(), self.mktemp()
         os.mkdir(nothing)
-        Path(taken).write_text("")
+        Path(taken).write_text("mine")
+        table, page = Path(self.mktemp()), Path(self.mktemp())
+        (table / "_delta_log").mkdir(parents=True)
+        page.write_text("<!DOCTYPE html>")
         self.patch(sparksession, "spark_session", lambda *_, **__: self.fail("Spark was started"))
         for arguments, said in (
             (("land", nothing, "t"), "commitlog"),
@@ -96,12 +99,25 @@ class TestPipelineCommands(SynchronousTestCase):
             (("reindex", master), "exists; give another folder"),
             (("report", master, master), "two of them are logs of one broker"),
             (("report", master, "--slave", nothing), "commitlog"),
+            (
+                ("report", master, "-o", table),
+                "has _delta_log, which is no part of a report; give another folder",
+            ),
+            (("report", master, "-o", master), "no part of a report"),
+            (("report", nothing, "-o", table, "--overwrite"), "commitlog"),
+            (("reindex", master, "-o", table), "has _delta_log, and isn't a store; give a new folder"),
+            (("land", master, "t", "--checkpoint", table), "has _delta_log, and is no landing's; give a new"),
+            (("audit", master, master, "--html", taken), "isn't a page, so it isn't overwritten by one"),
+            (("audit", master, master, "--html", f"{taken}/p.html"), "there's no folder"),
+            (("audit", master, nothing, "--html", page), "commitlog"),
             (("export", master, "-o", taken), "already exists"),
             (("export", master, "-o", "o", "--columns", "topik"), "did you mean topic?"),
         ):
             result = run_pipeline(*arguments)
             self.assertEqual(result.exit_code, 2, (arguments, result.output))
             self.assertIn(said, result.output)
+        self.assertEqual(Path(taken).read_text(), "mine")
+        self.assertEqual([path.name for path in table.iterdir()], ["_delta_log"])
 
     def test_an_export_has_the_topics_that_are_named_and_those_that_match(self):
         self.patch(sparksession, "spark_session", lambda *_, **__: None)

@@ -47,6 +47,7 @@ from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceb
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
     LandingState,
+    check_chosen,
     default_folder,
     landing_state,
     state_in_table,
@@ -198,6 +199,7 @@ def _state(
 ) -> AbstractContextManager[LandingState]:
     """What is kept beside the table, if anything is; in a folder that was chosen, each engine has its own part."""
     if chosen is not None:
+        check_chosen(chosen, (LOCAL,))
         folder = Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
     elif not is_remote(path):
         folder = default_folder(path, kind, identity)

@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,9 +24,13 @@ from typing import Any, Final
 
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.ownplace import other_than
 
 FOLDER: Final = "_landing"
 STATE: Final = "landing.json"
+DRAFT: Final = "landing.json.draft"
+LOCK: Final = "lock"
+SPARK: Final = "spark"
 REPLACED: Final = "spark.replaced"
 """A checkpoint that isn't followed any more, for the moment until it's removed."""
 APPLICATION: Final = "hatwisted.land/"
@@ -51,7 +55,7 @@ class LandingState:
 
     @property
     def spark_folder(self) -> str:
-        return str(self.folder / "spark")
+        return str(self.folder / SPARK)
 
     def looked_at_again(self) -> LandingState:
         """As it is after a query."""
@@ -88,6 +92,17 @@ def default_folder(table: str, kind: str, identity: Writer) -> Path:
     return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
+def check_chosen(folder: str, parts: Collection[str]) -> None:
+    """Is a folder that was chosen a landing's, or empty, or not there yet? Raises WrongCheckpoint.
+
+    - folder: which
+    - parts: names of folders in it that are landings' own
+    """
+    other = other_than(folder, (LOCK, SPARK), (STATE, DRAFT, *parts))
+    if other is not None:
+        raise WrongCheckpoint(f"{folder}: has {other}, and is no landing's; give a new folder")
+
+
 def state_in_table(identity: Writer) -> LandingState:
     """Of a landing that keeps nothing beside the table, as of one at an object store: how far it is, is in the
     table's rows, and of two that run at once, the claim ends the earlier one."""
@@ -104,7 +119,7 @@ def landing_state(folder: Path, *, table_id: str, kind: str, identity: Writer) -
     - identity: which they are
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a+") as lock:
+    with (folder / LOCK).open("a+") as lock:
         _take(lock.fileno(), folder)
         yield _load(folder, _Identity(table_id, list(identity.brokers), kind))
 
@@ -113,7 +128,7 @@ def _take(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        holder = (folder / "lock").read_text().strip()
+        holder = (folder / LOCK).read_text().strip()
         raise LandingBusy(
             f"{folder}: process {holder or '?'} lands with this checkpoint; stop it first"
         ) from None
@@ -136,11 +151,11 @@ def _load(folder: Path, wanted: _Identity) -> LandingState:
 
 
 def _is_fresh(folder: Path) -> bool:
-    return not any(folder.glob("spark/offsets/[0-9]*"))
+    return not any(folder.glob(f"{SPARK}/offsets/[0-9]*"))
 
 
 def _make(folder: Path, identity: _Identity) -> LandingState:
-    if (folder / "spark").exists():
+    if (folder / SPARK).exists():
         raise WrongCheckpoint(f"{folder}: has a Spark checkpoint but no {STATE}; give a new folder")
     application = APPLICATION + uuid.uuid4().hex
     _write(folder / STATE, {"application": application, **asdict(identity)})
@@ -148,7 +163,7 @@ def _make(folder: Path, identity: _Identity) -> LandingState:
 
 
 def _write(path: Path, state: Mapping[str, Any]) -> None:
-    draft = path.with_name(f"{path.name}.draft")
+    draft = path.with_name(DRAFT)
     with draft.open("w") as file:
         json.dump(state, file, indent=1)
         file.flush()

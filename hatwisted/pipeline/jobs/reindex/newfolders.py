@@ -16,19 +16,36 @@ from os.path import abspath, dirname, exists, isdir, join
 from typing import Final
 
 from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.ownplace import other_than
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import StoreLocked
-from hatwisted.wire.storenames import LOCK_FILE
+from hatwisted.wire.storenames import (
+    ABORT_FILE,
+    CHECKPOINT_FILE,
+    CONFIG_FOLDER,
+    INDEX_FOLDER,
+    LOCK_FILE,
+    LOG_FOLDER,
+    QUEUE_FOLDER,
+)
 
 BUILT: Final = "new"
 BUILDING: Final = ".reindex"
 """Suffix of the build folder."""
+STORE_NAMES: Final = (
+    *(LOG_FOLDER, QUEUE_FOLDER, INDEX_FOLDER, CONFIG_FOLDER, CHECKPOINT_FILE, ABORT_FILE, LOCK_FILE),
+    *(BUILT + BUILDING, QUEUE_FOLDER + ".replaced"),
+)
+"""Any of them makes a folder a store's, or one that was begun here."""
 OLD: Final = ".replaced"
 """Suffix of what has been replaced, for the moment until it's removed."""
 
 
 def check_new(target: str, names: Sequence[str]) -> None:
-    """Raise PipelineError if the folder `target` has one of these."""
+    """Raise PipelineError if the folder `target` has one of these, or is something else than a store."""
+    other = other_than(target, (), STORE_NAMES)
+    if other is not None:
+        raise PipelineError(f"{target}: has {other}, and isn't a store; give a new folder, or a store's")
     there = [name for name in names if exists(join(target, name))]
     if there:
         raise PipelineError(f"{join(target, there[0])} exists; give another folder, or ask to replace it")

@@ -27,6 +27,7 @@ from hatwisted.pipeline.decode.logreader import Mode, read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.messageselection import EVERYTHING, Selection
+from hatwisted.pipeline.jobs.ownplace import other_than
 from hatwisted.pipeline.jobs.report import reportfigures, reportpage, reportplots
 from hatwisted.pipeline.jobs.report.reportfigures import Extent
 from hatwisted.pipeline.jobs.report.reportsummary import Summary, as_json, step_for, summarise
@@ -41,6 +42,7 @@ MINUTES: Final = "minutes.csv"
 PLOTS: Final = "plots"
 DAMAGES: Final = "report-damages"
 """Names in the report's folder."""
+OWN: Final = (PAGE, f".{PAGE}", FIGURES, MINUTES, PLOTS, DAMAGES)
 
 CUBE_STEPS: Final = 2000
 """Moments that the cube distinguishes: more than a time axis shows, and few enough that the cube stays small."""
@@ -82,11 +84,13 @@ class ReportOptions:
       the same broker name
     - selection: which messages
     - mode: what to do about damage, as in the source `commitlog`
+    - overwrite: write into a folder that has other things than a report, too
     """
 
     slaves: Sequence[str] = ()
     selection: Selection = EVERYTHING
     mode: Mode = "failfast"
+    overwrite: bool = False
 
 
 def report(
@@ -99,7 +103,7 @@ def report(
     seconds: Callable[[], float] = time.monotonic,
 ) -> ReportResult:
     """Write a report on some logs into a folder. Raises NotAStore, WrongLogFile, DamagedLogRange,
-    NothingToReport.
+    NothingToReport, and PipelineError if the folder is something else.
 
     - stores: folders, one per broker
     - out: folder for the report
@@ -109,6 +113,7 @@ def report(
     - seconds: the clock that durations are taken from
     """
     begun = seconds()
+    check_folder(out, options.overwrite)
     # The slaves first: what the master gets meanwhile counts as lag, never the other way round.
     extents, logs = find_logs(stores, options.slaves)
     folder = Path(out)
@@ -131,6 +136,19 @@ def report(
     return ReportResult(
         page=files[-1], files=tuple(files), summary=summary, damages=found, seconds=seconds() - begun
     )
+
+
+def check_folder(out: str, overwrite: bool) -> None:
+    """Is it a report's, or empty, or not there yet? Raises PipelineError.
+
+    - out: the folder
+    - overwrite: it may be something else
+    """
+    other = other_than(out, OWN, (PAGE,))
+    if other is not None and not overwrite:
+        raise PipelineError(
+            f"{out}: has {other}, which is no part of a report; give another folder, or overwrite what's there"
+        )
 
 
 def _read_options(stores: Sequence[str], mode: str, damages: str) -> dict[str, str]:

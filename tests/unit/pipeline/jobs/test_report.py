@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
+from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.report import reporting
 from hatwisted.pipeline.jobs.report.plotsheets import master_label
-from hatwisted.pipeline.jobs.report.reporting import report, utc_text
+from hatwisted.pipeline.jobs.report.reporting import ReportOptions, check_folder, report, utc_text
 from tests.support.golden import GOLDEN
 
 
@@ -46,6 +47,21 @@ class FolderTests(TestCase):
             patch.object(reporting, "spark_session", side_effect=RuntimeError),
             self.assertRaises(RuntimeError),
         ):
-            report([str(GOLDEN / "master")], str(out))
+            report([str(GOLDEN / "master")], str(out), ReportOptions(overwrite=True))
         self.assertTrue(mine.exists())
         self.assertFalse(stale.exists())
+
+    def test_a_folder_of_something_else_is_refused(self):
+        out = Path(self.enterContext(TemporaryDirectory()))
+        check_folder(str(out / "new"), False)
+        for own in (".snapshot", "lost+found", "minutes.csv", "plots"):  # an interrupted report's, for one
+            (out / own).mkdir()
+            check_folder(str(out), False)
+        (out / "topic=orders").mkdir()
+        with self.assertRaisesRegex(PipelineError, "has topic=orders, which is no part of a report"):
+            check_folder(str(out), False)
+        check_folder(str(out), True)
+        (out / reporting.PAGE).touch()
+        check_folder(str(out), False)
+        with self.assertRaisesRegex(PipelineError, "isn't a folder"):
+            check_folder(str(out / reporting.PAGE), False)
