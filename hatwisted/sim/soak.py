@@ -138,7 +138,7 @@ class Totals:
 
 @contextmanager
 def collected_between() -> Iterator[None]:
-    """No garbage is collected meanwhile: what earlier runs have left would stir among the Deferreds of this one."""
+    """No garbage is collected meanwhile: what earlier runs have left would stir among this one's Deferreds."""
     enabled = gc.isenabled()
     gc.disable()
     try:
