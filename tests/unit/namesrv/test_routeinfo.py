@@ -1,11 +1,13 @@
 """The route table, against RocketMQ's rules."""
 
 from twisted.internet.task import Clock
+from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.namesrv import routeinfo
-from hatwisted.namesrv.members import Master, Member
-from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, MAX_NAME, RouteTable
+from hatwisted.namesrv import routeinfo, topicqueues
+from hatwisted.namesrv.members import Gone, Master, Member
+from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, TOLD, RouteTable
+from hatwisted.namesrv.topicqueues import MAX_NAME
 from hatwisted.wire.registerbody import at_once
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
 from tests.support.growth import Unwalked
@@ -54,7 +56,7 @@ class TestClusters(RouteCase):
 
 class TestBounds(RouteCase):
     def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
-        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.patch(topicqueues, "MAX_ROUTES", 3)
         self.register("a", names=("T", "U"))
         self.register("b", names=("T",))
         self.register("a", names=("T", "U"), version=2)
@@ -73,7 +75,7 @@ class TestBounds(RouteCase):
         self.register("c", names=("T", "U", "V"))
 
     def test_B179_who_fills_the_table_doesnt_empty_it_of_others(self):
-        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.patch(topicqueues, "MAX_ROUTES", 3)
         self.register("a", names=("T",))
         self.register("stranger", names=("U", "V"))
         for version in range(2, 8):
@@ -111,7 +113,7 @@ class TestManyTopics(RouteCase):
 
     def setUp(self):
         super().setUp()
-        self.patch(routeinfo, "STEP", 2)
+        self.patch(topicqueues, "STEP", 2)
 
     def registering(self, names, group="a", version=1, connection="a:0"):
         member = Member("C", group, 0, "a:0", "a:0-ha")
@@ -137,6 +139,7 @@ class TestManyTopics(RouteCase):
             next(steps)
             leave()
             self.assertRaises(BadRegistration, next, steps)
+            self.clock.advance(0)
             self.assertEqual((self.routes.topics(), self.routes.size().routes), ([], 0))
 
     def test_who_registers_anew_meanwhile_is_registered(self):
@@ -149,12 +152,61 @@ class TestManyTopics(RouteCase):
         self.assertFalse(self.routes.changed("a:0", DataVersion(counter=2)))
 
     def test_B179_room_is_kept_for_what_is_being_entered(self):
-        self.patch(routeinfo, "MAX_ROUTES", 6)
+        self.patch(topicqueues, "MAX_ROUTES", 6)
         steps = self.registering("TUVWX")
         next(steps)
         self.assertRaises(BadRegistration, self.register, "c", names=("T", "U"))
         steps.close()
         self.register("c", names=("T", "U"))
+
+
+class TestManyThatLeave(RouteCase):
+    """They are forgotten in steps, and no route has them."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(topicqueues, "STEP", 2)
+
+    def test_no_route_has_a_topic_of_a_group_that_has_gone(self):
+        self.register("a", names="TUVWX")
+        self.register("b", names="X")
+        self.routes.closed("a:0")
+        self.assertEqual(self.routes.size().routes, 4)
+        self.assertEqual([self.routes.route(topic) for topic in "TUVW"], [None] * 4)
+        self.assertEqual(self.addresses("X"), {"b": {0: "b:0"}})
+        self.assertEqual([data.broker_name for data in self.routes.route("X").queue_datas], ["b"])
+        self.routes.delete_topic("W")
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), (["X"], 1))
+
+    def test_what_has_come_back_stays(self):
+        self.register("a", names="TUVWX")
+        self.routes.closed("a:0")
+        self.register("a", names="XY")
+        self.assertIsNone(self.routes.route("W"))
+        self.assertEqual(self.addresses("X"), {"a": {0: "a:0"}})
+        self.assertEqual(self.routes.permissions("a"), {"6": 2})
+        self.assertEqual(self.routes.wipe_write_permission("a"), 2)
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), (["X", "Y"], 2))
+        self.routes.closed("a:0")
+        self.register("a", names="X")
+        self.routes.closed("a:0")
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), ([], 0))
+
+    def test_of_brokers_that_leave_at_once_ten_have_a_line(self):
+        said = []
+        self.patch(self.routes, "_log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        for index in range(TOLD + 2):
+            self.register(f"g{index}", connection="one")
+        said.clear()
+        self.routes.closed("one")
+        self.assertEqual(len(said), TOLD + 1)
+        self.assertEqual(said[-1], "2 more brokers are gone: its connection closed")
+        self.clock.advance(0)
+        self.assertEqual(self.routes.size(), (0, 0, 0, 0, 0))
+        self.assertEqual(self.routes.gone[Gone.CLOSED], TOLD + 2)
 
 
 class TestRegistration(RouteCase):
@@ -229,7 +281,8 @@ class TestLeaving(RouteCase):
     def test_a_group_that_goes_is_not_looked_for_in_all_topics(self):
         self.register("a", names=("T", "U"))
         self.register("b", names=("T", "V"))
-        self.routes._topics = Unwalked(self.routes._topics)
+        table = self.routes._topics
+        table._groups = Unwalked(table._groups)
         self.routes.delete_topic("U")
         self.routes.closed("a:0")
         self.assertEqual(len(self.routes._topics), 2)
