@@ -22,8 +22,8 @@ from tests.support.soak import times
 
 MEMORY = 300 << 20
 PATIENCE = 0.05
-"""Seconds that the name server may compute between an honest client's question and its answer: the 99th percentile.
-What else the machine does counts for nothing."""
+"""Seconds that the name server may compute between an honest client's question and its answer: the 99th
+percentile. What else the machine does counts for nothing."""
 SECONDS = 3.0 * times(1)
 QUESTIONS = 200
 """At least."""
