@@ -121,6 +121,7 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
                 lambda: node.refused_connections,
                 lambda: parts.entrance.refused,
                 lambda: node.incomplete_bytes,
+                parts.connections.unread.seen,
                 parts.handshakes,
             )
         ),

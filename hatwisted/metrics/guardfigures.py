@@ -1,4 +1,5 @@
-"""Who isn't let in: requests that are refused, handshakes of TLS, and what half a request holds."""
+"""Who isn't let in: requests that are refused, handshakes of TLS, and what half a request and unread answers
+hold."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ class Guards(NamedTuple):
     - refused_connections: how many
     - refused_requests: reason -> how many
     - incomplete_bytes: of requests that haven't come whole, or wait
+    - unread_bytes: of answers that clients haven't read
     - handshakes: of all its ports
     """
 
     refused_connections: Callable[[], int]
     refused_requests: Callable[[], Mapping[str, int]]
     incomplete_bytes: Callable[[], int]
+    unread_bytes: Callable[[], int]
     handshakes: Callable[[], Sequence[Handshakes]]
 
 
@@ -49,8 +52,13 @@ class GuardFigures:
         )
         yield gauge(
             "hatwisted_incomplete_request_bytes",
-            "Bytes of requests that haven't come whole, or wait for their turn (at most 128 MiB of a port).",
+            "Bytes of requests that haven't come whole, or wait for their turn (at most 128 MiB).",
             guards.incomplete_bytes(),
+        )
+        yield gauge(
+            "hatwisted_unread_answer_bytes",
+            "Bytes of answers that clients haven't read and the kernel hasn't taken (at most 64 MiB).",
+            guards.unread_bytes(),
         )
         yield gauge(
             "hatwisted_tls_handshakes_under_way",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
-from hatwisted.wire.registration import DataVersion
+from hatwisted.wire.registration import DataVersion, QueueData, TopicConfig
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -53,6 +53,27 @@ class Lease:
         self.connection = connection
         self.filter_servers = filter_servers
         self.renewed = renewed
+
+
+def queues_of_topics(group_name: str) -> Callable[[TopicConfig], QueueData]:
+    """Tells what a group has of a topic. Topics that are alike share it: most are."""
+    known: dict[tuple[int, ...], QueueData] = {}
+
+    def queues_of(topic: TopicConfig) -> QueueData:
+        shape = (topic.perm, topic.read_queue_nums, topic.topic_sys_flag, topic.write_queue_nums)
+        queues = known.get(shape)
+        if queues is None:
+            perm, reads, flags, writes = shape
+            queues = known[shape] = QueueData(
+                broker_name=group_name,
+                perm=perm,
+                read_queue_nums=reads,
+                topic_sys_flag=flags,
+                write_queue_nums=writes,
+            )
+        return queues
+
+    return queues_of
 
 
 class Gone(Enum):

@@ -7,22 +7,25 @@ RocketMQ 4.9.7 lets the caller run into its timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from msgspec import UNSET
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from hatwisted.config.changing import NAMESRV_FIXED, NAMESRV_PATHS
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
+from hatwisted.namesrv.largeregistrations import LargeRegistrations, TooManyRegistrations
 from hatwisted.namesrv.members import Member
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registerbody import at_once, decoding_register_body, is_small
 from hatwisted.wire.registration import (
     UNIT,
     UNIT_SUBSCRIPTION,
@@ -30,12 +33,16 @@ from hatwisted.wire.registration import (
     DataVersion,
     MemberGroup,
     TopicRoute,
-    decode_register_body,
     decode_request,
     encode_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
-from hatwisted.wire.requestheader import BadRequestField, parse_register_broker, text_field
+from hatwisted.wire.requestheader import (
+    BadRequestField,
+    RegisterBrokerHeader,
+    parse_register_broker,
+    text_field,
+)
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]
 
@@ -48,6 +55,7 @@ class NameServerProcessors:
     - config: shown and changed by operators; of its keys orderMessageEnable (add `orderTopicConf` to routes) has
       effect at once
     - written: fires when both are in their files, with None, or with a remark about what isn't
+    - large: registrations that are entered in steps
     """
 
     _log = Logger()
@@ -58,11 +66,13 @@ class NameServerProcessors:
         settings: KvConfig,
         config: LiveConfig[NamesrvConfig],
         written: Callable[[], Deferred[str | None]],
+        large: LargeRegistrations,
     ) -> None:
         self._routes = routes
         self._settings = settings
         self._config = config
         self._written = written
+        self._large = large
         self.bad_total = 0
         """Requests that couldn't be read, or were for more than there may be."""
 
@@ -75,20 +85,42 @@ class NameServerProcessors:
         def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
             try:
                 return handler(self, connection, request)
-            except (BadRequestField, BadRegistration, TooManySettings, ConfigError) as error:
-                self.bad_total += 1
-                self._log.warn(
-                    "request {code} of {peer}: {error}", code=request.code, peer=connection.peer, error=error
-                )
-                return response(request, ResponseCode.SYSTEM_ERROR, str(error))
+            except (BadRequestField, BadRegistration, TooManySettings, ConfigError):
+                return self._refused(Failure(), connection, request)
 
         return answer
 
+    def _refused(
+        self, failure: Failure, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand:
+        failure.trap(BadRequestField, BadRegistration, TooManySettings, ConfigError, TooManyRegistrations)
+        self.bad_total += 1
+        self._log.warn(
+            "request {code} of {peer}: {error}",
+            code=request.code,
+            peer=connection.peer,
+            error=failure.value,
+        )
+        busy = isinstance(failure.value, TooManyRegistrations)
+        code = ResponseCode.SYSTEM_BUSY if busy else ResponseCode.SYSTEM_ERROR
+        return response(request, code, str(failure.value))
+
     # ---- brokers
 
-    def register_broker(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def register_broker(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
         header = parse_register_broker(request.ext)
-        body = decode_register_body(
+        connection.on_close(self._routes.closed)  # a broker lives on its connection
+        registering = self._registering(connection, request, header)
+        if is_small(request.body) and not self._large.has(connection):
+            return at_once(registering)
+        connection.on_close(self._large.forget)
+        entered = self._large.enter(connection, len(request.body), registering)
+        return entered.addErrback(self._refused, connection, request)
+
+    def _registering(
+        self, connection: RemotingConnection, request: RemotingCommand, header: RegisterBrokerHeader
+    ) -> Generator[None, None, RemotingCommand]:
+        body = yield from decoding_register_body(
             request.body, compressed=header.compressed, version=request.version, checksum=header.body_crc32
         )
         table = body.topic_config_serialize_wrapper
@@ -99,8 +131,7 @@ class NameServerProcessors:
             header.broker_addr,
             header.ha_server_addr,
         )
-        connection.on_close(self._routes.closed)  # a broker lives on its connection
-        master = self._routes.register(
+        master = yield from self._routes.register(
             member, table.topic_config_table, table.data_version, connection, body.filter_server_list
         )
         ext = {} if master is None else {"haServerAddr": master.ha_address, "masterAddr": master.address}

@@ -18,13 +18,13 @@ A plain table without sockets: connections are opaque keys, time is the clock's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Generator, Hashable, Iterable, Mapping
 
-import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size
+from hatwisted.namesrv.topicqueues import MAX_NAME, TopicQueues
 from hatwisted.timing.throttle import LogThrottle
 from hatwisted.wire.registration import (
     MASTER_ID,
@@ -43,17 +43,17 @@ LEASE = 120.0
 """Seconds without a registration after which a broker counts as gone; they register every 30 s (4.9.7: 120
 s)."""
 
-MAX_ROUTES = 200_000
-"""Topics of all groups together, a topic counting once for each group that has it: some 90 MB."""
-
 MAX_BROKERS = 10_000
 """Living brokers."""
 
-MAX_NAME = 255
-"""Characters of a topic, a group, a cluster, an address."""
-
 MAX_FILTER_SERVERS = 64
 """Addresses that one broker may name."""
+
+TOLD = 10
+"""Brokers that leave at once and have a line each in the log."""
+
+_ENTERING = DataVersion(counter=-1)
+"""Of a broker whose topics are being entered: no broker's."""
 
 
 class RouteTable:
@@ -64,12 +64,10 @@ class RouteTable:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._groups: dict[str, BrokerData] = {}
-        self._topics: dict[str, dict[str, QueueData]] = {}
-        self._topics_of: dict[str, dict[str, None]] = {}
-        """The same by group: one that goes needn't look through all topics for its own."""
+        self._topics = TopicQueues(clock)
         self._leases: dict[str, Lease] = {}
-        self._routes = 0
-        """How many of MAX_ROUTES there are."""
+        self._on: dict[Hashable, dict[str, None]] = {}
+        """Addresses of the leases by connection."""
         self._twofold = LogThrottle(clock)
         self.gone: Counter[Gone] = Counter()
         """Why brokers went -> how many did."""
@@ -83,8 +81,9 @@ class RouteTable:
         version: DataVersion,
         connection: Hashable,
         filter_servers: Iterable[str] = (),
-    ) -> Master | None:
-        """Enter or renew a broker; returns its group's living master if it isn't the master itself.
+    ) -> Generator[None, None, Master | None]:
+        """Enter or renew a broker, a thousand topics at a time; returns its group's living master if it isn't the
+        master itself.
 
         - member: who it is, and where
         - topics: its topics; those of a slave don't count
@@ -93,30 +92,36 @@ class RouteTable:
         - filter_servers: their addresses
 
         Raises BadRegistration if that were more than there may be. Nothing is changed then, but a broker that has
-        registered before lives on with what it had: whoever fills the table doesn't empty it of others.
+        registered before lives on with what it had: whoever fills the table doesn't empty it of others. A broker
+        that leaves between two steps takes along what has been entered; BadRegistration then, too.
         """
         filter_servers = list(filter_servers)
         self._check(member, filter_servers)
         if member.id == MASTER_ID:
             try:
-                self._check_room(member.group, topics)
+                self._topics.check_room(member.group, topics)
             except BadRegistration:
                 self._keep(member, connection)
                 raise
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
-            self._drop(member.address, Gone.RENAMED, f"it registers as {member.group} now")
+            self._drop([member.address], Gone.RENAMED, f"it registers as {member.group} now")
         made = BrokerData(broker_name=member.group, cluster=member.cluster)
         group = self._groups.setdefault(member.group, made)
         if member.id == MASTER_ID:
             group.cluster = member.cluster
         new = self._enter(group, member)
         # A slave's topics didn't count, whichever version it registered them with.
-        if member.id == MASTER_ID and (new or self.changed(member.address, version)):
-            self._merge_topics(member.group, topics.values())
-        self._leases[member.address] = Lease(
-            member, version, connection, filter_servers, self._clock.seconds()
-        )
+        count = member.id == MASTER_ID and (new or self.changed(member.address, version))
+        now = self._clock.seconds()
+        lease = Lease(member, _ENTERING if count else version, connection, filter_servers, now)
+        self._put_on(connection, lease)
+        self._leases[member.address] = lease
+        if count:
+            yield from self._topics.merge(
+                member.group, topics, lambda: self._leases.get(member.address) is lease
+            )
+            lease.version = version
         return None if member.id == MASTER_ID else self._master_of(group)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
@@ -124,13 +129,28 @@ class RouteTable:
         Raises BadRegistration."""
         for data in queues:
             if data.broker_name in self._groups:
-                self._check_room(data.broker_name, (topic,))
-                self._add_queues(topic, data)
+                self._topics.check_room(data.broker_name, (topic,))
+                self._topics.add(topic, data)
 
     def _keep(self, member: Member, connection: Hashable) -> None:
         lease = self._leases.get(member.address)
         if lease is not None and lease.member == member:
-            lease.renewed, lease.connection = self._clock.seconds(), connection
+            lease.renewed = self._clock.seconds()
+            self._put_on(connection, lease)
+            lease.connection = connection
+
+    def _put_on(self, connection: Hashable, lease: Lease) -> None:
+        """A lease is on this connection now, and on no other."""
+        former = self._leases.get(lease.member.address)
+        if former is not None:
+            self._take_off(former)
+        self._on.setdefault(connection, {})[lease.member.address] = None
+
+    def _take_off(self, lease: Lease) -> None:
+        addresses = self._on[lease.connection]
+        del addresses[lease.member.address]
+        if not addresses:
+            del self._on[lease.connection]
 
     def _check(self, member: Member, filter_servers: list[str]) -> None:
         named = (member.cluster, member.group, member.address, member.ha_address, *filter_servers)
@@ -140,23 +160,6 @@ class RouteTable:
             )
         if member.address not in self._leases and len(self._leases) >= MAX_BROKERS:
             raise BadRegistration(f"{MAX_BROKERS} brokers are registered already")
-
-    def _check_room(self, group_name: str, topics: Collection[str]) -> None:
-        """Is there room for these topics of a group?"""
-        if any(len(topic) > MAX_NAME for topic in topics):
-            raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
-        if self._routes + len(topics) > MAX_ROUTES:
-            new = sum(group_name not in self._topics.get(topic, ()) for topic in topics)
-            if self._routes + new > MAX_ROUTES:
-                raise BadRegistration(
-                    f"{self._routes} topics of groups are registered, {new} more would exceed {MAX_ROUTES}"
-                )
-
-    def _add_queues(self, topic: str, data: QueueData) -> None:
-        groups = self._topics.setdefault(topic, {})
-        self._routes += data.broker_name not in groups
-        groups[data.broker_name] = data
-        self._topics_of.setdefault(data.broker_name, {})[topic] = None
 
     def unregister(self, group_name: str, broker_id: int, address: str) -> None:
         """A broker stops in good order. Unknown ones are no error.
@@ -169,8 +172,12 @@ class RouteTable:
         if group is None or group.broker_addrs.get(broker_id) != address:
             self._log.info("unregistering {address}: not registered as {id}", address=address, id=broker_id)
             return
-        self.gone[Gone.UNREGISTERED] += self._leases.pop(address, None) is not None
+        lease = self._leases.pop(address, None)
+        if lease is not None:
+            self._take_off(lease)
+            self.gone[Gone.UNREGISTERED] += 1
         self._leave(group, broker_id, "it unregistered")
+        self._topics.sweep()
 
     def changed(self, address: str, version: DataVersion) -> bool:
         """Is `version` another than the one registered for `address` (or is none)?"""
@@ -190,8 +197,7 @@ class RouteTable:
 
     def closed(self, connection: Hashable) -> None:
         """A connection is gone: so are the brokers whose last registration came on it."""
-        for address in [address for address, lease in self._leases.items() if lease.connection == connection]:
-            self._drop(address, Gone.CLOSED, "its connection closed")
+        self._drop([*self._on.get(connection, ())], Gone.CLOSED, "its connection closed")
 
     def expire(self) -> list[Hashable]:
         """Drop the brokers whose lease has run out; returns their connections, which are of no more use."""
@@ -199,8 +205,8 @@ class RouteTable:
         expired = [
             (address, lease.connection) for address, lease in self._leases.items() if lease.renewed < limit
         ]
-        for address, _ in expired:
-            self._drop(address, Gone.EXPIRED, f"it hasn't registered for {LEASE:g} s")
+        addresses = [address for address, _ in expired]
+        self._drop(addresses, Gone.EXPIRED, f"it hasn't registered for {LEASE:g} s")
         return [connection for _, connection in expired]
 
     def _enter(self, group: BrokerData, member: Member) -> bool:
@@ -240,52 +246,40 @@ class RouteTable:
         lease = self._leases.get(address) if address is not None else None
         return Master(lease.member.address, lease.member.ha_address) if lease is not None else None
 
-    def _merge_topics(self, group_name: str, topics: Iterable[TopicConfig]) -> None:
-        for topic in topics:
-            queues = QueueData(
-                broker_name=group_name,
-                perm=topic.perm,
-                read_queue_nums=topic.read_queue_nums,
-                topic_sys_flag=topic.topic_sys_flag,
-                write_queue_nums=topic.write_queue_nums,
-            )
-            self._add_queues(topic.topic_name, queues)
+    def _drop(self, addresses: list[str], reason: Gone, why: str) -> None:
+        for index, address in enumerate(addresses):
+            lease = self._leases.pop(address)
+            self._take_off(lease)
+            self.gone[reason] += 1
+            member = lease.member
+            group = self._groups.get(member.group)
+            if group is not None and group.broker_addrs.get(member.id) == address:
+                self._leave(group, member.id, why if index < TOLD else None)
+        if len(addresses) > TOLD:
+            more = len(addresses) - TOLD
+            self._log.info("{more} more brokers are gone: {why}", more=more, why=why)
+        self._topics.sweep()
 
-    def _drop(self, address: str, reason: Gone, why: str) -> None:
-        member = self._leases.pop(address).member
-        self.gone[reason] += 1
-        group = self._groups.get(member.group)
-        if group is not None and group.broker_addrs.get(member.id) == address:
-            self._leave(group, member.id, why)
-
-    def _leave(self, group: BrokerData, broker_id: int, why: str) -> None:
+    def _leave(self, group: BrokerData, broker_id: int, why: str | None) -> None:
+        """A member's place is empty. why: for the log; None: not told."""
         address = group.broker_addrs.pop(broker_id)
-        self._log.info(
-            "broker {group} id {id} at {address} is gone: {why}",
-            group=group.broker_name,
-            id=broker_id,
-            address=address,
-            why=why,
-        )
+        if why is not None:
+            self._log.info(
+                "broker {group} id {id} at {address} is gone: {why}",
+                group=group.broker_name,
+                id=broker_id,
+                address=address,
+                why=why,
+            )
         if not group.broker_addrs:
             del self._groups[group.broker_name]
-            for topic in self._topics_of.pop(group.broker_name, ()):
-                self._drop_queues(topic, group.broker_name)
-
-    def _drop_queues(self, topic: str, group_name: str) -> None:
-        queues = self._topics[topic]
-        self._routes -= queues.pop(group_name, None) is not None
-        self._topics_of.get(group_name, {}).pop(topic, None)
-        if not queues:
-            del self._topics[topic]
+            self._topics.leave(group.broker_name)
 
     # ---- what clients ask
 
     def route(self, topic: str) -> TopicRoute | None:
         """Queues of the topic and the members of every group that has some; None if no group has."""
-        queues = self._topics.get(topic)
-        if queues is None:
-            return None
+        queues = self._topics.of(topic)
         groups = [self._groups[name] for name in queues if name in self._groups]
         if not groups:
             return None
@@ -311,7 +305,7 @@ class RouteTable:
     def size(self) -> Size:
         """How much there is."""
         leaderless = sum(MASTER_ID not in group.broker_addrs for group in self._groups.values())
-        return Size(len(self._leases), len(self._groups), leaderless, len(self._topics), self._routes)
+        return Size(len(self._leases), len(self._groups), leaderless, len(self._topics), self._topics.routes)
 
     def topics(self) -> list[str]:
         """Names of all topics."""
@@ -334,36 +328,20 @@ class RouteTable:
 
     def permissions(self, group_name: str) -> dict[str, int]:
         """Permission, as text -> how many topics have it in a group."""
-        held = [queues[group_name].perm for queues in self._topics.values() if group_name in queues]
-        return {str(perm): count for perm, count in sorted(Counter(held).items())}
+        return self._topics.permissions(group_name)
 
     # ---- what operators change
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget the topic, or only what the groups of `cluster` have of it."""
-        if topic not in self._topics:
-            return
-        if not cluster:
-            for group_name in list(self._topics[topic]):
-                self._drop_queues(topic, group_name)
-            return
-        for group in self._groups.values():
-            if group.cluster == cluster and topic in self._topics:
-                self._drop_queues(topic, group.broker_name)
+        for name in [*self._topics.of(topic)]:
+            if not cluster or (name in self._groups and self._groups[name].cluster == cluster):
+                self._topics.drop(topic, name)
 
     def wipe_write_permission(self, group_name: str) -> int:
         """Make all topics of a group read-only until its topic table changes; returns how many."""
-        return self._set_permission(group_name, lambda perm: perm & ~PERM_WRITE)
+        return self._topics.set_permission(group_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_permission(self, group_name: str) -> int:
         """Make all topics of a group readable and writable; returns how many."""
-        return self._set_permission(group_name, lambda _: PERM_READ | PERM_WRITE)
-
-    def _set_permission(self, group_name: str, change: Callable[[int], int]) -> int:
-        count = 0
-        for queues in self._topics.values():
-            data = queues.get(group_name)
-            if data is not None:
-                queues[group_name] = msgspec.structs.replace(data, perm=change(data.perm))
-                count += 1
-        return count
+        return self._topics.set_permission(group_name, lambda _: PERM_READ | PERM_WRITE)

@@ -20,6 +20,7 @@ from hatwisted.config.schema import NamesrvConfig
 from hatwisted.config.tlskeys import TlsMode
 from hatwisted.namesrv.auditedroutes import audited_states
 from hatwisted.namesrv.kvconfig import KvConfig
+from hatwisted.namesrv.largeregistrations import LargeRegistrations
 from hatwisted.namesrv.processors import NameServerProcessors
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.connectionbudget import ConnectionBudget
@@ -115,7 +116,9 @@ class NameServerService(Service):
             self._files[file] = self.config.take_file
             self._config_file = file
         saved = partial(written, tuple(self._files))
-        self._processors = NameServerProcessors(self.routes, self.settings, self.config, saved)
+        self._processors = NameServerProcessors(
+            self.routes, self.settings, self.config, saved, LargeRegistrations(clock)
+        )
         self._processors.register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 

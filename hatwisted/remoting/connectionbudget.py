@@ -1,4 +1,5 @@
-"""How many connections a process may have open, over all its ports, and how many of them one address.
+"""How many connections a process may have open, over all its ports, how many of them one address, and how much
+memory all of them together.
 
 Connections without an end take descriptors from the files of the store: so there are as many as the process's
 limit leaves room for beside them. One address (of IPv6, one network of 64 bits) gets half of them at most, so that
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.unreadanswers import UnreadAnswers
 from hatwisted.wire.networks import counted_as
 
 UNLIMITED: Final = 1 << 20
@@ -23,6 +26,8 @@ class ConnectionBudget:
         self.most = most
         """Connections of all ports together."""
         self.open = 0
+        self.partial = PartialFrames()
+        self.unread = UnreadAnswers()
         self._of_address: Counter[str] = Counter()
 
     def take(self, address: str, most_of_address: int | None = None) -> str | None:

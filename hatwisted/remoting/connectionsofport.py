@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hatwisted.remoting.partialframes import PartialFrames
 from hatwisted.remoting.requestturns import RequestTurns
+from hatwisted.remoting.unreadanswers import UnreadAnswers
 
 if TYPE_CHECKING:
     from hatwisted.remoting.server import ProcessorTable, RemotingConnection
@@ -16,6 +17,7 @@ class ConnectionsOfPort(Protocol):
 
     table: ProcessorTable
     partial: PartialFrames
+    unread: UnreadAnswers
     turns: RequestTurns
     rejected_total: int
 

@@ -43,8 +43,9 @@ _DIRECT: Final = (Connection, DirectTransport)
 """Put together once: an answer is written in a few microseconds."""
 
 
-def write_now(transport: ITransport, data: bytes) -> None:
-    """Send `data` (bytes), from this very call as far as the kernel takes it; order is kept.
+def write_now(transport: ITransport, data: bytes) -> int:
+    """Send `data` (bytes), from this very call as far as the kernel takes it; order is kept. Returns how many
+    bytes wait for the kernel then.
 
     Falls back to `transport.write` for anything but a plain TCP connection (or a DirectTransport) with an empty
     buffer: TLS has to encrypt first, and queued bytes go first.
@@ -60,8 +61,24 @@ def write_now(transport: ITransport, data: bytes) -> None:
         sent = transport.writeSomeData(data)
         if isinstance(sent, int):
             if sent == len(data):
-                return
+                return 0
             data = data[sent:]
         # An error means that the connection is lost: the queued write meets it again in the reactor's turn,
         # where Twisted calls connectionLost without re-entering our caller.
     transport.write(data)
+    return unsent(transport)
+
+
+def unsent(transport: ITransport | None) -> int:
+    """Bytes that were written and that the kernel hasn't taken; of TLS, encrypted ones."""
+    queued = len(getattr(transport, "dataBuffer", b"")) - getattr(transport, "offset", 0)
+    return max(0, queued + getattr(transport, "_tempDataLen", 0))
+
+
+def drop_unsent(transport: ITransport | None) -> None:
+    """Forget what waits for the kernel on a connection that has been aborted: it would be kept until the reactor's
+    next turn, in which others may have written as much."""
+    plain = getattr(transport, "below", transport)
+    if isinstance(plain, Connection):
+        plain.dataBuffer, plain.offset = b"", 0
+        plain._tempDataBuffer, plain._tempDataLen = [], 0

@@ -1,4 +1,4 @@
-"""Memory of frames that haven't arrived whole, and of requests that wait for turns, over a port's connections.
+"""Memory of frames that haven't arrived whole, and of requests that wait for turns, over a process's connections.
 
 Whoever holds most of it is closed when there is too much, not who came last: honest clients hold one message for
 the time it takes to arrive, and those who open frames and never end them would otherwise lock everybody else out.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 MAX_PARTIAL_BYTES = 128 << 20
-"""Bytes over all connections of a port: 32 messages of 4 MiB, RocketMQ's largest, on their way at a time."""
+"""Bytes over all connections of a process: 32 messages of 4 MiB, RocketMQ's largest, on their way at a time."""
 
 
 class Holder(Protocol):

@@ -14,7 +14,7 @@ request costs depends on the store).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
@@ -28,7 +28,7 @@ SLICE = 0.005
 """Seconds of all connections' requests in one round of the loop."""
 
 UNCOUNTED = 0.0005
-"""Seconds: a quantum that took less isn't worth the timer that ends the slice."""
+"""Seconds of all of them together: less isn't worth the timer that ends the slice."""
 
 RETRY = 0.1
 """Seconds until the next turn after one that failed."""
@@ -46,7 +46,7 @@ class RequestTurns:
 
     def __init__(self, clock: IReactorTime) -> None:
         self.seconds = clock.seconds
-        self._waiting: deque[Waiter] = deque()
+        self._waiting: OrderedDict[Waiter, None] = OrderedDict()
         self._used = 0.0
         self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
 
@@ -57,14 +57,18 @@ class RequestTurns:
 
     def count(self, seconds: float) -> None:
         """A connection has worked for so long."""
-        if seconds > UNCOUNTED:
-            self._used += seconds
+        self._used += seconds
+        if self._used > UNCOUNTED:
             self._schedule()
 
     def wait(self, waiter: Waiter) -> None:
         """Have `waiter` go on when it's its turn."""
-        self._waiting.append(waiter)
+        self._waiting[waiter] = None
         self._schedule()
+
+    def forget(self, waiter: Waiter) -> None:
+        """It has no requests left: what it holds besides them isn't kept until its turn. Idempotent."""
+        self._waiting.pop(waiter, None)
 
     def stop(self) -> None:
         """Nobody goes on any more."""
@@ -78,8 +82,8 @@ class RequestTurns:
     def _turn(self) -> None:
         self._used = 0.0
         for _ in range(len(self._waiting)):
-            if self._used >= SLICE:
+            if self._used >= SLICE or not self._waiting:
                 break
-            self._waiting.popleft().go_on()
+            self._waiting.popitem(last=False)[0].go_on()
         if self._waiting:
             self._schedule()

@@ -16,12 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import (
-    IConsumer,
-    IPushProducer,
-    ITCPTransport,
-    ITransport,
-)
+from twisted.internet.interfaces import IConsumer, IPushProducer, ITCPTransport, ITransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -251,10 +246,8 @@ class RemotingConnection(Protocol):
 
     def _flush(self) -> None:
         if self._out:
-            out, self._out = self._out, []
-            self._out_bytes = 0
-            if self.open:
-                write_now(cast(ITransport, self.transport), b"".join(out))
+            out, self._out, self._out_bytes = self._out, [], 0
+            self._write(b"".join(out))
 
     def reject(self, reason: str) -> None:
         """Close at once, and tell the log why."""
@@ -365,8 +358,12 @@ class RemotingConnection(Protocol):
         if self._corked:
             self._out.append(data)
             self._out_bytes += len(data)
-        elif self.open:
-            write_now(cast(ITransport, self.transport), data)
+        else:
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self.open and (unread := write_now(cast(ITransport, self.transport), data)):
+            self.factory.unread.hold(self, unread)
 
     @property
     def holds_partial_frame(self) -> bool:

@@ -11,7 +11,6 @@ from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
 from hatwisted.remoting.connectionbudget import ConnectionBudget
-from hatwisted.remoting.partialframes import PartialFrames
 from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection
@@ -53,7 +52,8 @@ class RemotingServerFactory(ServerFactory):
         self._throttle = LogThrottle(clock)
         self._sends = (typed_sends, signed_sends)
         self.connections: dict[RemotingConnection, None] = {}
-        self.partial = PartialFrames()
+        self.partial, self.unread = self._budget.partial, self._budget.unread
+        self.unread.most = options.unread_bytes or self.unread.most
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
@@ -108,11 +108,13 @@ class RemotingServerFactory(ServerFactory):
             )
 
     def forget(self, connection: RemotingConnection) -> None:
-        """The connection is gone, and with it what it held of an incomplete frame."""
+        """The connection is gone, and with it what it held of an incomplete frame and of unread answers."""
         if connection in self.connections:
             del self.connections[connection]
             self._budget.give_back(connection.address)
         self.partial.forget(connection)
+        self.unread.forget(connection)
+        self.turns.forget(connection)
 
     def _close_idle(self) -> None:
         # Flags instead of a time stamp per read: a connection silent for a whole scan interval is closed, which is

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import get_context
 
 import msgspec
@@ -135,10 +136,23 @@ class Totals:
         }
 
 
+@contextmanager
+def collected_between() -> Iterator[None]:
+    """No garbage is collected meanwhile: what earlier runs have left would stir among this one's Deferreds."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def run_one(setup: Setup) -> Outcome:
     """One run of many. What is logged when garbage is collected, such as a failure that nobody handled, counts
     against the seed at hand, though an earlier one may have caused it."""
-    outcome = Simulation(setup).run()
+    with collected_between():
+        outcome = Simulation(setup).run()
     if gc.get_count()[0] >= GARBAGE:
         watch = LogWatch()
         with watch.watching():

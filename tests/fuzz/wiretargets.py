@@ -37,6 +37,7 @@ from hatwisted.wire.messagequeue import parse_queue_key, parse_queue_table
 from hatwisted.wire.properties import NoDestination, decode_properties, destination, find_property, split_raw
 from hatwisted.wire.proxyheader import ProxyHeaderError, parse_proxy_header
 from hatwisted.wire.record import encode_record, make_record
+from hatwisted.wire.registerbody import decode_register_body, encode_register_body
 from hatwisted.wire.registration import (
     BadRegistration,
     ClusterInfo,
@@ -47,9 +48,7 @@ from hatwisted.wire.registration import (
     TopicConfig,
     TopicTable,
     decode_body,
-    decode_register_body,
     decode_request,
-    encode_register_body,
 )
 from hatwisted.wire.remoting import (
     RemotingCommand,

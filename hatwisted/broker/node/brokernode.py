@@ -259,7 +259,7 @@ class BrokerNode(Service):
     @property
     def incomplete_bytes(self) -> int:
         """What connections hold of frames that haven't ended, and of requests that wait for their turn."""
-        return sum(factory.partial.total for factory in self._factories)
+        return self.parts.connections.partial.total
 
     @inlineCallbacks
     def stopService(self) -> Any:

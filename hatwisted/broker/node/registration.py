@@ -34,6 +34,7 @@ from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.registerbody import body_checksum, encode_register_body
 from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
@@ -41,10 +42,8 @@ from hatwisted.wire.registration import (
     BadRegistration,
     DataVersion,
     RegisterBody,
-    body_checksum,
     decode_request,
     encode_body,
-    encode_register_body,
 )
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import RegisterBrokerHeader

@@ -3,9 +3,9 @@
 Strategy: a held pull sleeps with its queue. The dispatcher's arrival notices only mark queues; the marked
 ones are looked at in the reactor's next turn, so that a batch of arrivals wakes its consumers once and with
 all of the batch. A pull that finds nothing for it then (another tag, another property) goes on
-sleeping. Deadlines lie in
-buckets of a second, so that leaving early costs nothing; RocketMQ looks every 5 s and lets its clients wait
-that much longer.
+sleeping. Deadlines lie in buckets of a second, so that leaving early costs nothing; RocketMQ looks every 5 s and
+lets its clients wait that much longer. Many pulls are looked at a SLICE in each turn (`pullturns`): everybody may
+hold a hundred thousand, and wake them all by one message.
 
 A client that doesn't read is sent nothing more: its pulls go on sleeping, past their deadlines too, until it reads
 again or its connection closes. It asked for them with a few bytes each, and every one may be answered with
@@ -18,12 +18,14 @@ never announced: a RocketMQ slave has nothing but this (4.9.7's PullRequestHoldS
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.pull.pullturns import PullTurns
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.interfaces import GrownQueue
 from hatwisted.store.queue.reading import Wanted
@@ -36,6 +38,9 @@ DEADLINE_INTERVAL = 1.0
 
 RECHECK_INTERVAL = 5.0
 """Seconds between comparisons with the store."""
+
+SLICE = 0.002
+"""Seconds of a turn in which pulls are answered, or looked at in vain; one more is begun within them."""
 
 MAX_HOLD = 30.0
 """Seconds; clients give a pull up after 30 s whatever they asked for."""
@@ -92,13 +97,17 @@ class PullHold:
         self._queue_end = queue_end
         self.count = 0
         """Pulls held now, by weight."""
-        self._queues: dict[Queue, dict[HeldPull, None]] = {}
+        self._queues: dict[Queue, dict[RemotingConnection, dict[HeldPull, None]]] = {}
         self._connections: dict[RemotingConnection, dict[HeldPull, None]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._marked: dict[Queue, None] = {}
         self._unread: dict[RemotingConnection, dict[Queue, None]] = {}
         """What had something for clients that don't read."""
+        self._turns: PullTurns[HeldPull] = PullTurns()
+        self._ended: deque[HeldPull] = deque()
+        """Those whose time is up; some may have been answered meanwhile."""
         self._waking = GuardedTimer(clock, "answering held pulls", self._wake, RECHECK_INTERVAL)
+        self._ending = GuardedTimer(clock, "ending held pulls", self._end, DEADLINE_INTERVAL)
         self._loops = {
             DEADLINE_INTERVAL: PeriodicCall(clock, "ending held pulls", self._expire),
             RECHECK_INTERVAL: PeriodicCall(clock, "checking held pulls", self._recheck),
@@ -113,8 +122,12 @@ class PullHold:
         for loop in self._loops.values():
             loop.stop()
         self._waking.cancel()
+        self._ending.cancel()
+        self._turns.clear()
+        self._ended.clear()
         for bucket in list(self._buckets):
-            self._finish(bucket)
+            for pull in list(self._buckets[bucket]):
+                self._finish(pull)
 
     def hold(self, pull: HeldPull, seconds: float) -> bool:
         """Keep `pull` until something arrives, at most `seconds`; False if there is no room for it."""
@@ -127,7 +140,7 @@ class PullHold:
             held = self._connections[pull.connection] = {}
             pull.connection.on_close(self._closed)
         held[pull] = None
-        self._queues.setdefault(pull.queue, {})[pull] = None
+        self._queues.setdefault(pull.queue, {}).setdefault(pull.connection, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None
         self.count += pull.weight
         return True
@@ -142,9 +155,9 @@ class PullHold:
 
     def _recheck(self) -> None:
         """Mark every queue that has grown unnoticed."""
-        for queue, pulls in self._queues.items():
+        for queue, connections in self._queues.items():
             end = self._queue_end(*queue)
-            if any(pull.offset < end for pull in pulls):
+            if any(pull.offset < end for pulls in connections.values() for pull in pulls):
                 self._mark(queue)
 
     def _mark(self, queue: Queue) -> None:
@@ -153,13 +166,26 @@ class PullHold:
             self._waking.set(0)
 
     def _wake(self) -> None:
-        marked, self._marked = self._marked, {}
-        for queue in marked:
-            for pull in list(self._queues.get(queue, ())):
-                if pull.connection.paused:
-                    self._put_off(pull)
-                elif pull.retry(pull, False):
-                    self._drop(pull)
+        for queue in [queue for queue in self._marked if queue not in self._turns]:
+            del self._marked[queue]
+            self._turns.add(queue, self._queues.get(queue, {}).values())
+        ends = self._clock.seconds() + SLICE
+        try:
+            while self._turns:
+                pull = self._turns.next()
+                if pull is not None and self._holds(pull):
+                    if pull.connection.paused:
+                        self._put_off(pull)
+                    elif pull.retry(pull, False):
+                        self._drop(pull)
+                if self._clock.seconds() >= ends:
+                    break
+        finally:
+            if (self._turns or self._marked) and not self._waking.pending:
+                self._waking.set(0)
+
+    def _holds(self, pull: HeldPull) -> bool:
+        return pull in self._connections.get(pull.connection, ())
 
     def _put_off(self, pull: HeldPull) -> None:
         connection = pull.connection
@@ -174,15 +200,30 @@ class PullHold:
                 self._mark(queue)
 
     def _expire(self) -> None:
+        if self._ended:
+            return  # there are more than a second's: these will be among them the next time
         now = self._clock.seconds() / DEADLINE_INTERVAL
         for bucket in [bucket for bucket in self._buckets if bucket <= now]:
-            self._finish(bucket)
+            self._ended.extend(self._buckets[bucket])
+        self._end()
 
-    def _finish(self, bucket: int) -> None:
-        for pull in list(self._buckets[bucket]):
-            if not pull.connection.paused:
-                self._drop(pull)
-                pull.retry(pull, True)
+    def _end(self) -> None:
+        ends = self._clock.seconds() + SLICE
+        try:
+            while self._ended:
+                pull = self._ended.popleft()
+                if self._holds(pull):
+                    self._finish(pull)
+                if self._clock.seconds() >= ends:
+                    break
+        finally:
+            if self._ended:
+                self._ending.set(0)
+
+    def _finish(self, pull: HeldPull) -> None:
+        if not pull.connection.paused:
+            self._drop(pull)
+            pull.retry(pull, True)
 
     def _closed(self, connection: RemotingConnection) -> None:
         for pull in list(self._connections[connection]):
@@ -191,7 +232,10 @@ class PullHold:
         self._unread.pop(connection, None)
 
     def _drop(self, pull: HeldPull) -> None:
-        _remove(self._queues, pull.queue, pull)
+        connections = self._queues[pull.queue]
+        _remove(connections, pull.connection, pull)
+        if not connections:
+            del self._queues[pull.queue]
         _remove(self._buckets, pull.bucket, pull)
         self._connections[pull.connection].pop(pull, None)
         self.count -= pull.weight

@@ -111,6 +111,45 @@ def held_pulls(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         )
 
 
+def pulls_that_wake(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """All of one queue, which grows: for none of them, then by a large message for some."""
+    with group.master_client() as client:
+        client.send("Waking", b"x")
+        end = wait_until_dispatched(client, "Waking")
+        fields = pull_fields("Waking", 0, end, 32, 30_000) | {"subscription": "another"}
+        for _ in range(10):
+            peer = connect(group.master_port, stack)
+            for first in range(0, 4000, 500):
+                pour(peer, *(encode_frame(11, first + number, fields) for number in range(500)))
+        for _ in range(10):
+            client.send("Waking", b"x")
+            time.sleep(0.05)
+        fields = pull_fields("Waking", 0, wait_until_dispatched(client, "Waking"), 32, 30_000)
+        for _ in range(150):
+            pour(connect(group.master_port, stack), encode_frame(11, 1, fields))
+        client.send("Waking", bytes(4 * MIB - 1000))
+
+
+def unread_answers(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Of all that a message's pull may bring, many times on many connections."""
+    with group.master_client() as client:
+        if not client.max_queue_offset("Large", 0):
+            for _ in range(6):
+                client.send_batch("Large", [bytes(50_000)])
+        wait_until_dispatched(client, "Large")
+    pulls = b"".join(encode_frame(11, number, pull_fields("Large", 0, 0, 32, 0)) for number in range(20))
+    for port in (group.master_port, group.slave_port):
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                connect(port, stack, STRANGER).sendall(pulls)
+
+
+def wait_until_dispatched(client: RemotingClient, topic: str) -> int:
+    """The queue's end, once nothing is behind the log."""
+    wait_until(lambda: client.runtime_info()["dispatchBehindBytes"] == "0", 60, "the queues are written")
+    return client.max_queue_offset(topic, 0)
+
+
 def continuation_lines(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     for port, code in ((group.master_port, 25), (group.namesrv_port, 318)):
         for size in (63 << 10, MIB, 8 * MIB):
@@ -228,9 +267,9 @@ def administration(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 
 def half_frames(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
-    """Beyond what all incomplete frames of a port may have."""
+    """Beyond what all incomplete frames of a process may have."""
     data = encode_frame(310, 1, send_fields("Half", 0, {}), bytes(15 * MIB))[: 12 * MIB]
-    for port in (group.master_port, group.namesrv_port):
+    for port in (group.master_port, group.master_port - 2, group.namesrv_port):
         for _ in range(20):
             pour(connect(port, stack), data)
     frame = encode_frame(34, 1, {}, b"{}" + b" " * 5000)
@@ -317,6 +356,8 @@ def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 ATTACKS: tuple[Attack, ...] = (
     held_pulls,
+    pulls_that_wake,
+    unread_answers,
     continuation_lines,
     escaped_quotes,
     many_short_values,

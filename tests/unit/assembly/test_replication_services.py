@@ -8,7 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.schema import BrokerRole
 from hatwisted.ha.master import HAService
-from hatwisted.wire.registration import RegisterBody, TopicTable, body_checksum, encode_register_body
+from hatwisted.wire.registerbody import body_checksum, encode_register_body
+from hatwisted.wire.registration import RegisterBody, TopicTable
 from tests.support.memorynode import NAME_SERVER, MemoryNodes, Visitor
 
 MASTER, SLAVE = "10.0.0.1", "10.0.0.2"

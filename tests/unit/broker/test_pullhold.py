@@ -159,6 +159,85 @@ class TestHold(SynchronousTestCase):
         self.hold.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def slow(self, pull, final):
+        """A look that takes 0.9 ms."""
+        self.clock.rightNow += 0.0009
+        return self.retry(pull, final)
+
+    def hold_slow_ones(self, **what):
+        pulls = [self.pull(offset=offset, **what) for offset in range(7)]
+        for pull in pulls:
+            pull.retry = self.slow
+        return pulls
+
+    def else_from(self, look):
+        """What else there is to do gets `else` noted once it has its turn after this look."""
+
+        def retry(pull, final):
+            self.clock.callLater(0, self.looks.append, "else")
+            return self.slow(pull, final)
+
+        look.retry = retry
+
+    def test_looks_at_many_pulls_take_turns_with_all_else(self):
+        self.found = False
+        first, *_ = self.hold_slow_ones()
+        self.pull(offset=9, queue=("U", 0), connection=Connection())
+        self.else_from(first)
+        self.hold.arrived(grown("T", 0, 10))
+        self.hold.arrived(grown("U", 0, 10))
+        self.clock.advance(0)
+        looks = [(offset, False) for offset in (0, 9, 1, 2, 3, 4, 5, 6)]
+        self.assertEqual(self.looks, [*looks[:4], "else", *looks[4:]])
+
+    def test_a_queue_that_grows_meanwhile_is_looked_at_once_more(self):
+        self.found = False
+        first, *_ = self.hold_slow_ones()
+
+        def grow(pull, final):
+            if len(self.looks) < 3:
+                self.hold.arrived(grown("T", 0, 11))
+            return self.slow(pull, final)
+
+        first.retry = grow
+        self.hold.arrived(grown("T", 0, 10))
+        self.clock.advance(0)
+        self.assertEqual(self.looks, [(offset, False) for offset in (*range(7), *range(7))])
+
+    def test_the_end_of_many_pulls_takes_turns_with_all_else(self):
+        first, *_ = self.hold_slow_ones(seconds=1)
+        self.else_from(first)
+        self.tick(2)
+        self.assertEqual(self.looks[3], "else")
+        self.looks.remove("else")
+        self.assertEqual((self.looks, self.hold.count), ([(each, True) for each in range(7)], 0))
+
+    def test_a_pull_that_is_gone_when_its_turn_comes_is_left_out(self):
+        self.found = False
+        first, *_ = self.hold_slow_ones()
+
+        def leave(pull, final):
+            self.connection.close()
+            return self.slow(pull, final)
+
+        first.retry = leave
+        self.hold.arrived(grown("T", 0, 10))
+        self.clock.advance(0)
+        self.assertEqual((self.looks, self.hold.count), ([(0, False)], 0))
+
+    def test_stopping_leaves_no_turn_behind(self):
+        self.found = False
+        first, *_ = self.hold_slow_ones()
+
+        def stop(pull, final):
+            self.clock.callLater(0, self.hold.stop)
+            return self.slow(pull, final)
+
+        first.retry = stop
+        self.hold.arrived(grown("T", 0, 10))
+        self.clock.advance(0)
+        self.assertEqual((len(self.looks), self.hold.count, self.clock.getDelayedCalls()), (10, 0, []))
+
     def test_no_room(self):
         self.patch(longpolling, "MAX_HELD", 2)
         self.pull()

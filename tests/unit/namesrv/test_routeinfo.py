@@ -1,11 +1,14 @@
 """The route table, against RocketMQ's rules."""
 
 from twisted.internet.task import Clock
+from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.namesrv import routeinfo
-from hatwisted.namesrv.members import Master, Member
-from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, MAX_NAME, RouteTable
+from hatwisted.namesrv import routeinfo, topicqueues
+from hatwisted.namesrv.members import Gone, Master, Member
+from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, TOLD, RouteTable
+from hatwisted.namesrv.topicqueues import MAX_NAME
+from hatwisted.wire.registerbody import at_once
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
 from tests.support.growth import Unwalked
 
@@ -25,9 +28,10 @@ class RouteCase(SynchronousTestCase):
     def register(self, group="a", broker=0, address=None, names=("T",), version=1, connection=None, **fields):
         address = address or f"{group}:{broker}"
         member = Member("C", group, broker, address, f"{address}-ha")
-        return self.routes.register(
+        steps = self.routes.register(
             member, topics(*names, **fields), DataVersion(counter=version), connection or address
         )
+        return at_once(steps)
 
     def addresses(self, topic="T"):
         route = self.routes.route(topic)
@@ -38,7 +42,7 @@ class TestClusters(RouteCase):
     def test_a_group_is_in_its_masters_cluster_whatever_a_slave_says(self):
         def register(broker, cluster):
             member = Member(cluster, "a", broker, f"a:{broker}", "")
-            self.routes.register(member, topics("T"), DataVersion(counter=1), f"a:{broker}")
+            at_once(self.routes.register(member, topics("T"), DataVersion(counter=1), f"a:{broker}"))
 
         register(1, "Typo")
         self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"Typo": ["a"]})
@@ -52,7 +56,7 @@ class TestClusters(RouteCase):
 
 class TestBounds(RouteCase):
     def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
-        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.patch(topicqueues, "MAX_ROUTES", 3)
         self.register("a", names=("T", "U"))
         self.register("b", names=("T",))
         self.register("a", names=("T", "U"), version=2)
@@ -71,7 +75,7 @@ class TestBounds(RouteCase):
         self.register("c", names=("T", "U", "V"))
 
     def test_B179_who_fills_the_table_doesnt_empty_it_of_others(self):
-        self.patch(routeinfo, "MAX_ROUTES", 3)
+        self.patch(topicqueues, "MAX_ROUTES", 3)
         self.register("a", names=("T",))
         self.register("stranger", names=("U", "V"))
         for version in range(2, 8):
@@ -87,6 +91,17 @@ class TestBounds(RouteCase):
         self.register("a", names=("T", "W"), version=7)
         self.assertEqual(self.addresses("W"), {"a": {0: "a:0"}})
 
+    def test_B179_no_more_characters_of_topics_than_an_answer_lists(self):
+        self.patch(topicqueues, "MAX_CHARACTERS", 10)
+        self.register("a", names=("T" * 4, "U" * 4))
+        self.register("b", names=("T" * 4, "U" * 4, "V" * 2))
+        refused = self.assertRaises(BadRegistration, self.register, "c", names=("W", "U" * 4))
+        self.assertEqual(str(refused), "topics' names have 10 characters, 1 more would exceed 10")
+        self.routes.closed("b:0")
+        self.register("c", names=("W", "U" * 4))
+        self.routes.delete_topic("U" * 4)
+        self.register("c", names=("X" * 5,), version=2)
+
     def test_B179_no_more_brokers_and_no_longer_names(self):
         self.patch(routeinfo, "MAX_BROKERS", 2)
         self.register("a")
@@ -98,11 +113,111 @@ class TestBounds(RouteCase):
             self.assertRaises(BadRegistration, self.register, **name)
         self.register("g" * MAX_NAME, address="h" * 200, names=("t" * MAX_NAME,))
         member = Member("C", "b", 0, "b:0")
-        self.routes.register(member, {}, DataVersion(), "b:0", ["x"] * MAX_FILTER_SERVERS)
+        at_once(self.routes.register(member, {}, DataVersion(), "b:0", ["x"] * MAX_FILTER_SERVERS))
         for servers in (["x"] * (MAX_FILTER_SERVERS + 1), ["x" * LONG]):
-            self.assertRaises(
-                BadRegistration, self.routes.register, member, {}, DataVersion(), "b:0", servers
-            )
+            steps = self.routes.register(member, {}, DataVersion(), "b:0", servers)
+            self.assertRaises(BadRegistration, at_once, steps)
+
+
+class TestManyTopics(RouteCase):
+    """They are entered in steps."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(topicqueues, "STEP", 2)
+
+    def registering(self, names, group="a", version=1, connection="a:0"):
+        member = Member("C", group, 0, "a:0", "a:0-ha")
+        return self.routes.register(member, topics(*names), DataVersion(counter=version), connection)
+
+    def test_the_version_is_told_once_all_are_entered(self):
+        steps = self.registering("TUVWX")
+        next(steps)
+        self.assertEqual(self.routes.topics(), ["T", "U"])
+        self.assertEqual(self.addresses("T"), {"a": {0: "a:0"}})
+        self.assertTrue(self.routes.changed("a:0", DataVersion(counter=1)))
+        self.assertEqual([*steps], [None, None])
+        self.assertEqual(self.routes.topics(), [*"TUVWX"])
+        self.assertFalse(self.routes.changed("a:0", DataVersion(counter=1)))
+
+    def test_who_leaves_meanwhile_leaves_nothing(self):
+        for leave in (
+            lambda: self.routes.closed("a:0"),
+            lambda: self.routes.unregister("a", 0, "a:0"),
+            lambda: (self.clock.advance(LEASE + 1), self.routes.expire()),
+        ):
+            steps = self.registering("TUVWX")
+            next(steps)
+            leave()
+            self.assertRaises(BadRegistration, next, steps)
+            self.clock.advance(0)
+            self.assertEqual((self.routes.topics(), self.routes.size().routes), ([], 0))
+
+    def test_who_registers_anew_meanwhile_is_registered(self):
+        steps = self.registering("TUVWX")
+        next(steps)
+        self.register("a", address="a:0", names=("Y",), version=2, connection="new")
+        self.assertRaises(BadRegistration, next, steps)
+        self.routes.closed("a:0")
+        self.assertEqual(self.addresses("Y"), {"a": {0: "a:0"}})
+        self.assertFalse(self.routes.changed("a:0", DataVersion(counter=2)))
+
+    def test_B179_room_is_kept_for_what_is_being_entered(self):
+        self.patch(topicqueues, "MAX_ROUTES", 6)
+        steps = self.registering("TUVWX")
+        next(steps)
+        self.assertRaises(BadRegistration, self.register, "c", names=("T", "U"))
+        steps.close()
+        self.register("c", names=("T", "U"))
+
+
+class TestManyThatLeave(RouteCase):
+    """They are forgotten in steps, and no route has them."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(topicqueues, "STEP", 2)
+
+    def test_no_route_has_a_topic_of_a_group_that_has_gone(self):
+        self.register("a", names="TUVWX")
+        self.register("b", names="X")
+        self.routes.closed("a:0")
+        self.assertEqual(self.routes.size().routes, 4)
+        self.assertEqual([self.routes.route(topic) for topic in "TUVW"], [None] * 4)
+        self.assertEqual(self.addresses("X"), {"b": {0: "b:0"}})
+        self.assertEqual([data.broker_name for data in self.routes.route("X").queue_datas], ["b"])
+        self.routes.delete_topic("W")
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), (["X"], 1))
+
+    def test_what_has_come_back_stays(self):
+        self.register("a", names="TUVWX")
+        self.routes.closed("a:0")
+        self.register("a", names="XY")
+        self.assertIsNone(self.routes.route("W"))
+        self.assertEqual(self.addresses("X"), {"a": {0: "a:0"}})
+        self.assertEqual(self.routes.permissions("a"), {"6": 2})
+        self.assertEqual(self.routes.wipe_write_permission("a"), 2)
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), (["X", "Y"], 2))
+        self.routes.closed("a:0")
+        self.register("a", names="X")
+        self.routes.closed("a:0")
+        self.clock.advance(0)
+        self.assertEqual((self.routes.topics(), self.routes.size().routes), ([], 0))
+
+    def test_of_brokers_that_leave_at_once_ten_have_a_line(self):
+        said = []
+        self.patch(self.routes, "_log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        for index in range(TOLD + 2):
+            self.register(f"g{index}", connection="one")
+        said.clear()
+        self.routes.closed("one")
+        self.assertEqual(len(said), TOLD + 1)
+        self.assertEqual(said[-1], "2 more brokers are gone: its connection closed")
+        self.clock.advance(0)
+        self.assertEqual(self.routes.size(), (0, 0, 0, 0, 0))
+        self.assertEqual(self.routes.gone[Gone.CLOSED], TOLD + 2)
 
 
 class TestRegistration(RouteCase):
@@ -167,7 +282,9 @@ class TestRegistration(RouteCase):
         self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"C": ["a", "b"]})
 
     def test_filter_servers_are_in_the_route(self):
-        self.routes.register(Member("C", "a", 0, "a:0"), topics("T"), DataVersion(), object(), ["f:1"])
+        at_once(
+            self.routes.register(Member("C", "a", 0, "a:0"), topics("T"), DataVersion(), object(), ["f:1"])
+        )
         self.assertEqual(self.routes.route("T").filter_server_table, {"a:0": ["f:1"]})
 
 
@@ -175,7 +292,8 @@ class TestLeaving(RouteCase):
     def test_a_group_that_goes_is_not_looked_for_in_all_topics(self):
         self.register("a", names=("T", "U"))
         self.register("b", names=("T", "V"))
-        self.routes._topics = Unwalked(self.routes._topics)
+        table = self.routes._topics
+        table._groups = Unwalked(table._groups)
         self.routes.delete_topic("U")
         self.routes.closed("a:0")
         self.assertEqual(len(self.routes._topics), 2)
@@ -264,7 +382,7 @@ class TestOperators(RouteCase):
 
     def test_deleting_a_topic_everywhere_or_in_a_cluster(self):
         self.register("a", names=("T", "U"))
-        self.routes.register(Member("D", "d", 0, "d:0"), topics("T", "U"), DataVersion(), "d:0")
+        at_once(self.routes.register(Member("D", "d", 0, "d:0"), topics("T", "U"), DataVersion(), "d:0"))
         self.routes.delete_topic("T", "D")
         self.assertEqual(self.addresses("T"), {"a": {0: "a:0"}})
         self.routes.delete_topic("T", "C")
@@ -275,7 +393,11 @@ class TestOperators(RouteCase):
 
     def test_lists(self):
         self.register("a", names=("T",), topic_sys_flag=1)
-        self.routes.register(Member("D", "d", 0, "d:0"), topics("U", topic_sys_flag=2), DataVersion(), "d:0")
+        at_once(
+            self.routes.register(
+                Member("D", "d", 0, "d:0"), topics("U", topic_sys_flag=2), DataVersion(), "d:0"
+            )
+        )
         self.register("e", names=("V",), topic_sys_flag=3)
         self.assertEqual(self.routes.topics_of_cluster("D"), ["U"])
         self.assertEqual(self.routes.topics_with_flags(1), ["T", "V"])

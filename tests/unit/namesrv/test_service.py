@@ -10,19 +10,13 @@ from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv.largeregistrations import MAX_OF_CONNECTION
 from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
-from hatwisted.wire.registration import (
-    DataVersion,
-    RegisterBody,
-    TopicConfig,
-    TopicTable,
-    body_checksum,
-    encode_body,
-    encode_register_body,
-)
+from hatwisted.wire.registerbody import body_checksum, encode_register_body
+from hatwisted.wire.registration import DataVersion, RegisterBody, TopicConfig, TopicTable, encode_body
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support import golden
 from tests.support.loopback import loopback
@@ -262,6 +256,61 @@ class TestBrokers(ServiceCase):
         )
         self.assertEqual(answer.code, 0)
         self.assertEqual((yield self.get(206))["topicList"], ["T"])
+
+
+class TestLargeRegistrations(ServiceCase):
+    NAMES = tuple(f"Topic{index}" for index in range(3000))
+
+    @defer.inlineCallbacks
+    def codes(self, *answers):
+        """Of all answers, once they are there."""
+        for _ in range(1000):
+            if all(answer.called for answer in answers):
+                break
+            self.clock.advance(0)
+            yield self.ask(105, topic="?", client=self.other)
+        return [self.successResultOf(answer).code for answer in answers]
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.new_client()
+
+    @defer.inlineCallbacks
+    def test_others_are_answered_between_its_steps(self):
+        for compressed in (False, True):
+            yield self.ask(105, topic="?", client=self.other)
+            entered = self.register(names=self.NAMES, compressed=compressed)
+            self.assertNoResult(entered)
+            self.assertEqual((yield self.ask(105, topic="Topic2999", client=self.other)).code, 17)
+            self.assertNoResult(entered)
+            # It doesn't overtake: this one says that all topics but one are read only.
+            later = self.register(names=("Topic7",), perm=4)
+            self.assertEqual((yield self.codes(entered, later)), [0, 0])
+            self.assertEqual(len((yield self.get(206))["topicList"]), 3000)
+            yield self.ask(
+                104, brokerName="broker-a", brokerAddr="127.0.0.1:10911", clusterName="C", brokerId=0
+            )
+
+    @defer.inlineCallbacks
+    def test_what_is_wrong_with_it_is_answered_and_counted(self):
+        self.assertEqual((yield self.codes(self.register(names=(*self.NAMES, "x" * 256)))), [1])
+        entered = [self.register(names=self.NAMES) for _ in range(MAX_OF_CONNECTION + 1)]
+        answer = yield entered.pop()
+        self.assertEqual(answer.code, 2)
+        self.assertEqual(self.service.bad_requests, 2)
+        self.assertEqual((yield self.codes(*entered)), [0] * MAX_OF_CONNECTION)
+
+    @defer.inlineCallbacks
+    def test_nothing_stays_of_a_broker_that_has_gone(self):
+        broker = self.new_client()
+        entered = self.register(names=self.NAMES, client=broker)
+        entered.addErrback(lambda _: None)
+        yield self.ask(206)
+        yield broker.close()
+        yield self.ask(206)
+        self.clock.advance(0)
+        self.assertEqual((yield self.get(206))["topicList"], [])
+        self.assertEqual(self.service.routes.size().routes, 0)
 
 
 class TestOperators(ServiceCase):

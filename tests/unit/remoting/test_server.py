@@ -202,6 +202,25 @@ class RemotingServerTests(TestCase):
         self.assertEqual((self.factory.rejected_total, self.factory.partial.total), (1, 0))
 
     @inlineCallbacks
+    def test_who_leaves_most_answers_unread_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
+        self.factory.unread.most = 2 << 20
+        strangers = []
+        for _ in range(4):
+            stranger = yield self.connect()
+            stranger.transport.pauseProducing()
+            stranger.transport.write(b"".join(request(BIG, number) for number in range(30)))
+            strangers.append(stranger)
+            yield turns()
+            self.assertLessEqual(self.factory.unread.total, 2 << 20)
+        self.assertGreater(self.factory.rejected_total, 0)
+        self.client.transport.write(request(ECHO, 2))
+        yield self.client.answers(1)
+        for stranger in strangers:
+            yield self.close(stranger)
+        yield turns()
+        self.assertEqual(self.factory.unread.total, 0)
+
+    @inlineCallbacks
     def test_B175_requests_that_take_long_take_turns_with_everybody_elses(self):  # type: ignore[no-untyped-def]
         other = yield self.connect()
         frames = [request(SLOW, number) for number in range(6)]

@@ -167,6 +167,28 @@ class JobTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(KeyError)), 2)
 
 
+class CollectorTests(SynchronousTestCase):
+    def test_no_garbage_is_collected_during_a_run(self) -> None:
+        """Not in this process either: an earlier run's would stir among the Deferreds that are watched."""
+        enabled = []
+
+        class Observed:
+            def __init__(self, setup: Setup) -> None:
+                self.seed = setup.seed
+
+            def run(self) -> Outcome:
+                enabled.append(gc.isenabled())
+                return outcome(self.seed)
+
+        self.patch(soak, "Simulation", Observed)
+        for before in (True, False):
+            (gc.enable if before else gc.disable)()
+            self.addCleanup(gc.enable)
+            soak.run_one(Job(seed=7, kinds=()).setup())
+            self.assertEqual(gc.isenabled(), before)
+        self.assertEqual(enabled, [False, False])
+
+
 def _with_faults(*faults: Fault) -> Callable[..., Setup]:
     drawn = soak.draw_setup
 

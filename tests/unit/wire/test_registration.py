@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import random
 import zlib
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.wire import registration
+from hatwisted.wire import registerbody
 from hatwisted.wire.codes import V5_3_3
 from hatwisted.wire.fastjson import MAX_BARE_REQUEST, dumps_pretty
-from hatwisted.wire.registration import (
+from hatwisted.wire.registerbody import (
     MAX_OF_TOPIC,
     MAX_PIECE,
+    body_checksum,
+    decode_register_body,
+    decoding_register_body,
+    encode_register_body,
+    is_small,
+)
+from hatwisted.wire.registration import (
     BadRegistration,
     BrokerData,
     ClusterInfo,
@@ -22,11 +30,8 @@ from hatwisted.wire.registration import (
     TopicConfig,
     TopicRoute,
     TopicTable,
-    body_checksum,
     decode_body,
-    decode_register_body,
     encode_body,
-    encode_register_body,
 )
 from tests.support import golden
 
@@ -176,13 +181,13 @@ class RegisterBodies(SynchronousTestCase):
             self.assertRaises(BadRegistration, decode_register_body, data, compressed=True, version=407)
 
     def test_a_body_that_inflates_without_end_is_refused(self) -> None:
-        self.patch(registration, "MAX_REGISTRATION", 100_000)
+        self.patch(registerbody, "MAX_REGISTRATION", 100_000)
         bomb = zlib.compress(bytes(1_000_000))
         error = self.assertRaises(BadRegistration, decode_register_body, bomb, compressed=True, version=407)
         self.assertIn("more than 100000 bytes", str(error))
 
     def test_B179_a_registration_has_so_many_topics(self) -> None:
-        self.patch(registration, "MAX_TOPICS", 2)
+        self.patch(registerbody, "MAX_TOPICS", 2)
         topics = {name: TopicConfig(topic_name=name) for name in ("a", "b", "c")}
         for compressed in (False, True):
             for count in (2, 3):
@@ -194,7 +199,7 @@ class RegisterBodies(SynchronousTestCase):
                     self.assertRaises(BadRegistration, decode_register_body, data, version=407)
 
     def test_a_registration_has_so_many_values(self) -> None:
-        self.patch(registration, "MAX_TOPICS", 2)
+        self.patch(registerbody, "MAX_TOPICS", 2)
         values = MAX_OF_TOPIC * 2
         for count in (values, values + 1):
             # Of what isn't known here nothing is kept, and it isn't looked at for long.
@@ -231,3 +236,82 @@ class RegisterBodies(SynchronousTestCase):
                 decode_register_body(zlib.compress(bytes(noise), 1), compressed=True, version=407)
             except BadRegistration:
                 continue
+
+
+class LargeBodies(SynchronousTestCase):
+    """They are read in steps."""
+
+    def topics(self, count: int, length: int = 20, **fields: Any) -> dict[str, TopicConfig]:
+        names = [f"{index}-".ljust(length, "x") for index in range(count)]
+        return {name: TopicConfig(topic_name=name, **fields) for name in names}
+
+    def body(self, topics: dict[str, TopicConfig]) -> RegisterBody:
+        table = TopicTable(data_version=DataVersion(counter=4), topic_config_table=topics)
+        return RegisterBody(topic_config_serialize_wrapper=table, filter_server_list=["h:1"])
+
+    def steps(self, data: bytes, version: int = 407) -> int:
+        """How many it takes, in which the same is read as all at once."""
+        steps = decoding_register_body(data, version=version)
+        count = 1
+        try:
+            while True:
+                next(steps)
+                count += 1
+        except StopIteration as end:
+            self.assertTrue(end.value == decode_register_body(data, version=version))
+        return count
+
+    def test_a_small_one_is_read_in_one_step(self) -> None:
+        for compressed in (False, True):
+            data = encode_register_body(self.body(self.topics(100)), compressed)
+            self.assertTrue(is_small(data))
+            self.assertEqual(self.steps(data), 1)
+        self.assertFalse(is_small(b"x\x9c not zlib"))
+
+    def test_a_large_one_is_read_in_many(self) -> None:
+        body = self.body(self.topics(10_000))
+        for compressed in (False, True):
+            data = encode_register_body(body, compressed)
+            self.assertFalse(is_small(data))
+            self.assertTrue(decode_register_body(data, version=407) == body)
+            self.assertGreaterEqual(self.steps(data), 10_000 // 500)
+        bare = encode_body(body.topic_config_serialize_wrapper)
+        self.assertGreaterEqual(self.steps(bare, version=36), 10_000 // 500)
+
+    def test_what_looks_like_a_topics_end_is_none(self) -> None:
+        for attributes in ({}, {"+message.type": "NORMAL"}, {"a": '}, "', "b": '"},"topicName":"x"}, "'}):
+            topics = self.topics(2000, attributes=attributes)
+            data = encode_register_body(self.body(topics))
+            for text in (data, data.replace(b'},"', b'} ,\n "'), data.replace(b"},", b"}, ")):
+                read = decode_register_body(
+                    text, version=407
+                ).topic_config_serialize_wrapper.topic_config_table
+                # No route has attributes.
+                self.assertTrue(read == self.topics(2000), attributes)
+
+    def test_of_one_topic_there_is_not_more_than_a_step(self) -> None:
+        for size, read in ((MAX_PIECE // 3, True), (2 * MAX_PIECE, False)):
+            topics = self.topics(1000) | self.topics(1, size)
+            data = encode_register_body(self.body(topics))
+            if read:
+                self.assertTrue(decode_register_body(data, version=407) == self.body(topics))
+            else:
+                error = self.assertRaises(BadRegistration, decode_register_body, data, version=407)
+                self.assertIn("a topic of more than", str(error))
+
+    def test_what_is_wrong_in_a_late_one_is_refused(self) -> None:
+        data = encode_register_body(self.body(self.topics(5000)))
+        for right, wrong in (
+            (b'"topicName":"4000-', b'"topicName":"other'),
+            (b'"4000-xxxxxxxxxxxxxxx":{', b'"4000-xxxxxxxxxxxxxxx":[{'),
+            (b'"4000-xxxxxxxxxxxxxxx":{', b'"4000-xxxxxxxxxxxxxxx":{"readQueueNums":65537,'),
+            (b'"4999-xxxxxxxxxxxxxxx":{', b'"4999-xxxxxxxxxxxxxxx":{"perm":[],'),
+            (b"4000-", b"\xff000-"),
+        ):
+            self.assertIn(right, data)
+            self.assertRaises(BadRegistration, decode_register_body, data.replace(right, wrong), version=407)
+
+    def test_topics_that_are_none_are_refused(self) -> None:
+        for table in (b"[]", b"null", b'"x"', b"[" + b"1," * 60_000 + b"1]", b'"%b"' % (b'},"' * 40_000)):
+            data = b'{"topicConfigSerializeWrapper":{"topicConfigTable":%b}}' % table
+            self.assertRaises(BadRegistration, decode_register_body, data, version=407)
