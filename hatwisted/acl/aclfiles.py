@@ -10,7 +10,7 @@ Reading and writing happen in a worker, one after the other. A change is on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from os.path import dirname, join
 from typing import Any, Final, NamedTuple
@@ -52,9 +52,9 @@ class AclError(ValueError):
 
 
 class _Read(NamedTuple):
-    """What lay on the disk. stamps: path -> (modified, size), which tell whether to look again."""
+    """What lay on the disk. stamps: path -> what tells whether to look again."""
 
-    stamps: Mapping[str, tuple[float, int]]
+    stamps: Mapping[str, Hashable]
     files: Mapping[str, AclFile]
     accounts: Accounts
 
@@ -196,7 +196,7 @@ class AclFiles:
         return self._turn.run(self._look_now)
 
     def _look_now(self) -> Deferred[None]:
-        def blocking(known: Mapping[str, tuple[float, int]]) -> _Read | None:
+        def blocking(known: Mapping[str, Hashable]) -> _Read | None:
             stamps = self._stamps()
             return None if stamps == known else self._read(stamps)
 
@@ -227,14 +227,14 @@ class AclFiles:
 
     # ---- in the worker
 
-    def _stamps(self) -> dict[str, tuple[float, int]]:
+    def _stamps(self) -> dict[str, Hashable]:
         paths = [path for path in self._paths(self._places.folder, MAX_DEPTH) if path != self._places.main]
         if len(paths) >= MAX_FILES:
             raise AclError(f"{self._places.folder} holds more than {MAX_FILES} files")
-        stamps = {}
+        stamps: dict[str, Hashable] = {}
         for path in [self._places.main, *paths]:
             try:
-                stamps[path] = (self._fs.mtime(path), self._fs.size(path))
+                stamps[path] = self._fs.stamp(path)
             except OSError:
                 continue  # gone since it was listed, or never there
         return stamps
@@ -252,7 +252,7 @@ class AclFiles:
             elif depth > 1:
                 yield from self._paths(path, depth - 1)
 
-    def _read(self, stamps: Mapping[str, tuple[float, int]]) -> _Read:
+    def _read(self, stamps: Mapping[str, Hashable]) -> _Read:
         if self._places.main not in stamps:
             raise AclError(f"{self._places.main} is gone")
         files = {}

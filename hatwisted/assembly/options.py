@@ -97,6 +97,7 @@ def port_options(config: AccessKeys) -> PortOptions:
     return PortOptions(
         networks=allow_list(config.listen_allow_list),
         of_address=config.max_connections_per_address,
+        unread_bytes=config.max_unread_answer_bytes,
         idle_limit=config.server_channel_max_idle_time_seconds,
     )
 

@@ -28,6 +28,9 @@ class AccessKeys(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     max_connections_per_address: Annotated[int | None, Optional(Whole(1))] = None
     """Ours: connections of one address, all ports together; half of what there may be if the file doesn't
     say."""
+    max_unread_answer_bytes: Annotated[int | None, Optional(Whole(16 << 20, unit="bytes"))] = None
+    """Ours: bytes of answers that clients may leave unread, all connections together, beside what the kernel
+    takes; 64 MiB if the file doesn't say. Beyond that who leaves most is closed."""
     address_request_rate: Count = 0
     """Ours: requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
     address_byte_rate: Count = 0

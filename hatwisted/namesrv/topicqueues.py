@@ -21,6 +21,9 @@ from hatwisted.wire.registration import BadRegistration, QueueData, TopicConfig
 MAX_ROUTES = 200_000
 """Topics of all groups together, a topic counting once for each group that has it: some 90 MB."""
 
+MAX_CHARACTERS = 12 << 20
+"""Of all topics' names together: an answer lists them all, and no client takes one of more than 16 MiB."""
+
 MAX_NAME = 255
 """Characters of a topic, a group, a cluster, an address."""
 
@@ -46,6 +49,9 @@ class TopicQueues:
         self._steps = Steps(clock, "forgetting topics")
         self._promised = 0
         """How many more routes there will be at most, once what is being entered is."""
+        self._promised_characters = 0
+        self._characters = 0
+        """How many of MAX_CHARACTERS there are."""
         self.routes = 0
         """How many of MAX_ROUTES there are."""
 
@@ -73,8 +79,16 @@ class TopicQueues:
 
     def check_room(self, group_name: str, topics: Collection[str]) -> None:
         """Raises BadRegistration if there is none for these topics of a group."""
-        if any(len(topic) > MAX_NAME for topic in topics):
+        sizes = [*map(len, topics)]
+        if max(sizes, default=0) > MAX_NAME:
             raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
+        characters = self._characters + self._promised_characters
+        if characters + sum(sizes) > MAX_CHARACTERS:
+            more = sum(len(topic) for topic in topics if topic not in self._groups)
+            if characters + more > MAX_CHARACTERS:
+                raise BadRegistration(
+                    f"topics' names have {characters} characters, {more} more would exceed {MAX_CHARACTERS}"
+                )
         entered = self.routes + self._promised
         if entered + len(topics) > MAX_ROUTES:
             new = sum(group_name not in self._groups.get(topic, ()) for topic in topics)
@@ -85,7 +99,10 @@ class TopicQueues:
 
     def add(self, topic: str, data: QueueData) -> None:
         """A group has these queues of the topic."""
-        groups = self._groups.setdefault(topic, {})
+        groups = self._groups.get(topic)
+        if groups is None:
+            groups = self._groups[topic] = {}
+            self._characters += len(topic)
         self.routes += data.broker_name not in groups
         groups[data.broker_name] = data
         self._topics.setdefault(data.broker_name, {})[topic] = None
@@ -101,7 +118,9 @@ class TopicQueues:
         """
         queues_of = queues_of_topics(group_name)
         left = iter(topics.values())
+        characters = sum(map(len, topics))
         self._promised += len(topics)
+        self._promised_characters += characters
         try:
             while some := [*islice(left, STEP)]:
                 for topic in some:
@@ -114,6 +133,7 @@ class TopicQueues:
                         )
         finally:
             self._promised -= len(topics)
+            self._promised_characters -= characters
 
     # ---- going
 
@@ -160,6 +180,7 @@ class TopicQueues:
             self.routes -= 1
             if not queues:
                 del self._groups[topic]
+                self._characters -= len(topic)
 
     # ---- permissions
 

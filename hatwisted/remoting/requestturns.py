@@ -28,7 +28,7 @@ SLICE = 0.005
 """Seconds of all connections' requests in one round of the loop."""
 
 UNCOUNTED = 0.0005
-"""Seconds: a quantum that took less isn't worth the timer that ends the slice."""
+"""Seconds of all of them together: less isn't worth the timer that ends the slice."""
 
 RETRY = 0.1
 """Seconds until the next turn after one that failed."""
@@ -57,8 +57,8 @@ class RequestTurns:
 
     def count(self, seconds: float) -> None:
         """A connection has worked for so long."""
-        if seconds > UNCOUNTED:
-            self._used += seconds
+        self._used += seconds
+        if self._used > UNCOUNTED:
             self._schedule()
 
     def wait(self, waiter: Waiter) -> None:

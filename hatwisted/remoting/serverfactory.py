@@ -53,6 +53,7 @@ class RemotingServerFactory(ServerFactory):
         self._sends = (typed_sends, signed_sends)
         self.connections: dict[RemotingConnection, None] = {}
         self.partial, self.unread = self._budget.partial, self._budget.unread
+        self.unread.most = options.unread_bytes or self.unread.most
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)

@@ -19,7 +19,7 @@ from hatwisted.remoting.eagerwrite import drop_unsent, unsent
 from hatwisted.wire.networks import counted_as
 
 MAX_UNREAD_BYTES = 64 << 20
-"""Bytes over all connections of a process, beside what the kernel holds of each."""
+"""Bytes over all connections of a process, beside what the kernel holds of each (`maxUnreadAnswerBytes`)."""
 
 _LEFT: Final = 0.75
 """Of that, once it was too much: so that not every further answer has all connections looked at."""
@@ -36,10 +36,12 @@ class Reader(Protocol):
 
 
 class UnreadAnswers:
-    """Who leaves how much. Invariant: `total` is the sum of what was seen last, at most MAX_UNREAD_BYTES between
-    two calls."""
+    """Who leaves how much. Invariant: `total` is the sum of what was seen last, at most `most` between two
+    calls."""
 
     def __init__(self) -> None:
+        self.most = MAX_UNREAD_BYTES
+        """Bytes of all of them."""
         self.total = 0
         """Bytes, some of which may have been read meanwhile."""
         self._left: dict[Reader, int] = {}
@@ -50,7 +52,7 @@ class UnreadAnswers:
         if size:
             self._left[reader] = size
             self.total += size
-            if self.total > MAX_UNREAD_BYTES:
+            if self.total > self.most:
                 self._look()
 
     def forget(self, reader: Reader) -> None:
@@ -64,14 +66,14 @@ class UnreadAnswers:
         return self.total
 
     def _look(self) -> None:
-        if self.seen() <= MAX_UNREAD_BYTES * _LEFT:
+        if self.seen() <= self.most * _LEFT:
             return
         addresses: Counter[str] = Counter()
         for reader, left in self._left.items():
             addresses[counted_as(reader.address)] += left
         most = sorted(self._left, key=lambda each: (addresses[counted_as(each.address)], self._left[each]))
-        while self.total > MAX_UNREAD_BYTES * _LEFT:
+        while self.total > self.most * _LEFT:
             closed = most.pop()
             self.forget(closed)
-            closed.reject(f"answers that clients haven't read exceed {MAX_UNREAD_BYTES} bytes")
+            closed.reject(f"answers that clients haven't read exceed {self.most} bytes")
             drop_unsent(closed.transport)

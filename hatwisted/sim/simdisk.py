@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from random import Random
 from typing import NoReturn
@@ -189,6 +189,11 @@ class SimDisk:
     def mtime(self, path: str) -> float:
         """See IFileSystem."""
         return self._inode(path).mtime
+
+    def stamp(self, path: str) -> Hashable:
+        """See IFileSystem."""
+        inode = self._inode(path)
+        return inode.mtime, len(inode.data)
 
     def real_path(self, path: str) -> str:
         """See IFileSystem: this disk has no links."""

@@ -8,7 +8,7 @@ is no clock interface of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from struct import Struct
 from typing import Any, Protocol
@@ -119,6 +119,9 @@ class IFileSystem(Interface):
 
     def mtime(path: str) -> float:
         """Last modification, seconds since the epoch."""
+
+    def stamp(path: str) -> Hashable:
+        """Another one after each change of the file, and if another file has taken its name."""
 
     def real_path(path: str) -> str:
         """The one name of a file or folder that may be reached by several. It needn't be there."""

@@ -9,7 +9,7 @@ certificate yet is such a case, and is over with the next look.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -31,11 +31,11 @@ WARN_INTERVAL: Final = 86400.0
 DAY: Final = 86400
 
 T = TypeVar("T")
-Stamps = dict[str, tuple[float, int]]
+Stamps = dict[str, Hashable]
 
 
 class _Read(NamedTuple):
-    """What lay on the disk. stamps: path -> (modified, size), which tell whether to look again."""
+    """What lay on the disk. stamps: path -> what tells whether to look again."""
 
     stamps: Stamps
     material: Material
@@ -159,7 +159,7 @@ class CertificateFiles:
             self._log.error("{path}: the certificate has expired; clients that check it are gone", path=path)
 
     def _stamps(self) -> Stamps:
-        return {path: (self._fs.mtime(path), self._fs.size(path)) for path in self._files.paths}
+        return {path: self._fs.stamp(path) for path in self._files.paths}
 
     def _read(self) -> _Read:
         # The stamps first: what is written meanwhile differs from them at the next look.

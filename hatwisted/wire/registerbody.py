@@ -143,11 +143,11 @@ def decoding_register_body(
             raise BadRegistration(f"compressed body: {error}") from None
         return (yield from _inflated_body(plain))
     # Short values cost many times what their bytes do, in time and memory.
-    most = MAX_OF_TOPIC * MAX_TOPICS
-    if data.count(b",") >= most or data.count(b"[") + data.count(b"{") > 2 * most:
-        raise BadRegistration(f"more values in one registration than {MAX_TOPICS} topics have")
-    if len(data) > SMALL:
-        yield
+    for marks, each in ((b",", 1), (b"[{", 2)):
+        if sum(data.count(bytes((mark,))) for mark in marks) >= each * MAX_OF_TOPIC * MAX_TOPICS:
+            raise BadRegistration(f"more values in one registration than {MAX_TOPICS} topics have")
+        if len(data) > SMALL:
+            yield
     return (yield from _plain_body(data, version))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ STALL_LIMIT = 50.0
 """Seconds a stalled call waits at most: a test that forgets to end its stall fails instead of hanging."""
 
 OPERATIONS = frozenset(
-    "open pread pwrite reserve extend datasync pages listdir exists size mtime makedirs remove replace "
+    "open pread pwrite reserve extend datasync pages listdir exists size mtime stamp makedirs remove replace "
     "read sync_folder sync_all usage lock".split()
 )
 
@@ -242,6 +242,10 @@ class FaultyFileSystem:
     def mtime(self, path: str) -> float:
         self.meet("mtime", path)
         return self._inner.mtime(path)
+
+    def stamp(self, path: str) -> Hashable:
+        self.meet("stamp", path)
+        return self._inner.stamp(path)
 
     def real_path(self, path: str) -> str:
         return self._inner.real_path(path)

@@ -40,6 +40,8 @@ ROOMS = (
     letterfaults.__file__,
 )
 """Where steps are counted."""
+ERRORS = "lives.err"
+"""What the program of lives prints, in their folder."""
 REFUSED = 3
 """Exit code of a landing that was told why it can't go on."""
 
@@ -53,13 +55,18 @@ class End(NamedTuple):
 
 
 class Life(NamedTuple):
-    """What became of one: ended, refused, failed (all with what it said), killed or stopped; and its steps, if it
-    came to tell them."""
+    """What became of one: ended, refused, failed (all with what it said), killed, stopped, or ended by another
+    signal; its steps, if it came to tell them; what it and its libraries have printed."""
 
     became: str
     process: int
     said: str
     steps: dict[str, int]
+    printed: str
+
+    def __str__(self) -> str:
+        """For whoever has to find out why a test failed."""
+        return "\n".join(filter(None, (f"a life {self.became}", self.said, self.printed)))
 
 
 class Lives:
@@ -99,7 +106,8 @@ class Lives:
         assert self._program.stdin is not None and self._program.stdout is not None
         print(json.dumps(order), file=self._program.stdin, flush=True)
         answer = self._program.stdout.readline()
-        assert answer, f"the program of lives ended: {self._program.wait()}"
+        errors = self._folder / ERRORS
+        assert answer, f"the program of lives ended: {self._program.wait()}: {errors.read_text()}"
         return Life(*json.loads(answer))
 
 
@@ -121,7 +129,10 @@ def lives(
     """
     pipe, told = subprocess.PIPE, {**os.environ, **(environment or {})}
     command = (sys.executable, "-m", "tests.support.landinglives")
-    with process_group(*command, stdin=pipe, stdout=pipe, env=told) as program:
+    with (
+        (folder / ERRORS).open("w") as errors,
+        process_group(*command, stdin=pipe, stdout=pipe, stderr=errors, env=told) as program,
+    ):
         yield Lives(program, stores, table, folder, schemas)
 
 
@@ -177,7 +188,7 @@ def main() -> None:
             time.sleep(order["after"])
             os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, os.WUNTRACED)
-        print(json.dumps([_became(status), process, *_told(Path(order["told"]))]), flush=True)
+        print(json.dumps([_became(status), process, *_told(Path(order["told"]), process)]), flush=True)
 
 
 def _became(status: int) -> str:
@@ -188,16 +199,24 @@ def _became(status: int) -> str:
     return {0: "ended", REFUSED: "refused"}.get(os.WEXITSTATUS(status), "failed")
 
 
-def _told(path: Path) -> list[Any]:
-    """What the life has written at its end, and its steps."""
+def _told(path: Path, process: int) -> list[Any]:
+    """What a life has written at its end, its steps, and what it has printed."""
     found = json.loads(path.read_text()) if path.exists() else ["", {}]
     path.unlink(missing_ok=True)
-    return list(found)
+    printed = _printed(path, process)
+    return [*found, printed.read_text(errors="replace") if printed.exists() else ""]
+
+
+def _printed(path: Path, process: int) -> Path:
+    return path.with_name(f"life-{process}.out")
 
 
 def _life(order: dict[str, Any]) -> None:
     """In a process of its own, which it ends."""
     code, said = 0, ""
+    with _printed(Path(order["told"]), os.getpid()).open("w") as printed:
+        for stream in (1, 2):  # answers go another way
+            os.dup2(printed.fileno(), stream)
     how = LandOptions(
         engine="local",
         max_bytes_per_trigger=BATCH_BYTES,

@@ -23,7 +23,7 @@ import stat
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from zope.interface import implementer
@@ -277,6 +277,11 @@ class PosixFileSystem:
     def mtime(self, path: str) -> float:
         """See IFileSystem."""
         return os.stat(path).st_mtime
+
+    def stamp(self, path: str) -> Hashable:
+        """See IFileSystem. Size and time of writing can be those of before; the time of change can't be set."""
+        found = os.stat(path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def real_path(self, path: str) -> str:
         """See IFileSystem."""

@@ -123,9 +123,10 @@ class Lake:
         return pa.concat_tables(self._decoded)
 
     def trouble(self, whole: bool) -> str | None:
-        """What is wrong with the table. whole: it should have all of the logs, and no file but its own."""
+        """What is wrong with it, or the one beside. whole: it should have all of the logs, and no other files."""
         try:
             found = self._read()
+            letters = None if self._typed is None else self._read(beside=True)
         except (OSError, pa.ArrowException) as error:
             return f"can't be read: {error}"
         expected = self.logs()
@@ -137,13 +138,17 @@ class Lake:
                 return f"{broker}: row {at} of {len(rows)} is {rows.slice(at, 1).to_pylist()}"
             if whole and len(rows) < len(wanted):
                 return f"{broker}: {len(rows)} rows of {len(wanted)}"
-        if self._typed is not None and (wrong := self._dead_letters(found, whole)):
+        if letters is not None and (wrong := self._dead_letters(found, letters, whole)):
             return wrong
         return self._left_over() if whole else None
 
-    def _dead_letters(self, found: pa.Table, whole: bool) -> str | None:
-        """What is wrong with the table beside. found: the table's rows."""
-        letters = self._read(beside=True)
+    def _dead_letters(self, found: pa.Table, letters: pa.Table, whole: bool) -> str | None:
+        """What is wrong with the table beside.
+
+        - found: the table's rows
+        - letters: its own
+        - whole: they should all be there
+        """
         for broker in BROKERS:
             typed = found.filter(pc.equal(found["topic"], self._typed))
             dead, wanted = (_of(rows, broker).select(LETTER) for rows in (letters, typed))
@@ -286,10 +291,11 @@ def test_the_table_is_what_the_logs_say_wherever_landings_end(
     with a_lake(form, tmp_path / "lake", seed, typed) as lake:
         while ends < KILLS:
             life = lake.live()
-            assert life.became in ("ended", "killed"), life.said
+            assert life.became in ("ended", "killed"), str(life)
             assert lake.trouble(whole=False) is None
             ends += life.became == "killed"
-        assert lake.last().became == "ended"
+        last = lake.last()
+        assert last.became == "ended", str(last)
         assert lake.trouble(whole=True) is None
     print(ends, "kills")
 
@@ -302,6 +308,7 @@ FAULTS = [
 
 def told(life: Life) -> str | None:
     """Why it ended otherwise than it should; not that the planted code itself has failed."""
+    assert life.became in ("ended", "killed", "stopped", "refused", "failed"), str(life)
     own = any(code.__file__ in life.said for code in (landingfaults, letterfaults))
     return life.said if life.became == "refused" or (life.became == "failed" and not own) else None
 

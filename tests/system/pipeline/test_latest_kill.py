@@ -48,7 +48,7 @@ class Keyed:
     def merge(self, **more: object) -> tuple[str, dict[str, int]]:
         """(what became of it and what it said, its steps)."""
         life = self._lives.live(into=self._into, key=self._key, **more)
-        assert life.became in ("ended", "killed"), life.said
+        assert life.became in ("ended", "killed"), str(life)
         return life.became, life.steps
 
     def expected(self) -> Last:

@@ -15,6 +15,7 @@ from hatwisted.acl.aclfiles import MAX_DEPTH, WATCH_INTERVAL, AclError, AclFiles
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.wire.registration import DataVersion
+from tests.support.rewriting import put_in_place, rewrite
 from tests.unit.acl.files import SAMPLE
 
 ANOTHER = b"accounts: [{accessKey: another, secretKey: hush-hush}]\n"
@@ -83,6 +84,16 @@ class AclFilesTests(SynchronousTestCase):
         (self.folder / "acl" / "b.yml").unlink()
         self.clock.advance(WATCH_INTERVAL)
         self.assertEqual(self.known(), {"another"})
+
+    def test_a_file_of_the_same_size_and_time_is_read_again(self) -> None:
+        self.main.write_bytes(ANOTHER)
+        self.files.load()
+        self.files.start()
+        self.addCleanup(self.files.stop)
+        for change, name in ((rewrite, b"changed"), (put_in_place, b"swapped")):
+            change(self.main, ANOTHER.replace(b"another", name))
+            self.clock.advance(WATCH_INTERVAL)
+            self.assertEqual(self.known(), {name.decode()})
 
     def test_a_broken_edit_changes_nothing_and_is_logged_once(self) -> None:
         self.files.load()

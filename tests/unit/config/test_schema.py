@@ -42,6 +42,7 @@ NOT_IN_4_9_7 = {
     "proxyProtocolFrom",
     "haAllowList",
     "maxConnectionsPerAddress",
+    "maxUnreadAnswerBytes",
     "addressRequestRate",
     "addressByteRate",
     "accountRequestRate",

@@ -91,6 +91,17 @@ class TestBounds(RouteCase):
         self.register("a", names=("T", "W"), version=7)
         self.assertEqual(self.addresses("W"), {"a": {0: "a:0"}})
 
+    def test_B179_no_more_characters_of_topics_than_an_answer_lists(self):
+        self.patch(topicqueues, "MAX_CHARACTERS", 10)
+        self.register("a", names=("T" * 4, "U" * 4))
+        self.register("b", names=("T" * 4, "U" * 4, "V" * 2))
+        refused = self.assertRaises(BadRegistration, self.register, "c", names=("W", "U" * 4))
+        self.assertEqual(str(refused), "topics' names have 10 characters, 1 more would exceed 10")
+        self.routes.closed("b:0")
+        self.register("c", names=("W", "U" * 4))
+        self.routes.delete_topic("U" * 4)
+        self.register("c", names=("X" * 5,), version=2)
+
     def test_B179_no_more_brokers_and_no_longer_names(self):
         self.patch(routeinfo, "MAX_BROKERS", 2)
         self.register("a")

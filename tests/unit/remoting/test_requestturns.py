@@ -50,3 +50,29 @@ class RequestTurnsTests(SynchronousTestCase):
         self.assertLessEqual(max(max(waiter.worked) for waiter in waiters), QUANTUM)
         turns.stop()
         self.assertEqual(clock.getDelayedCalls(), [])
+
+    def test_many_short_ones_use_a_round_up_as_well(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        self.assertEqual(turns.allowance, QUANTUM)
+        for _ in range(20):
+            turns.count(SLICE / 20)
+        self.assertLess(turns.allowance, SLICE / 20)
+        clock.advance(1)
+        self.assertEqual(turns.allowance, QUANTUM)
+
+    def test_a_short_one_alone_needs_no_timer(self) -> None:
+        clock = RoundClock()
+        RequestTurns(clock).count(0.0001)
+        self.assertEqual(clock.getDelayedCalls(), [])
+
+    def test_who_is_gone_has_no_turn(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        gone, there = Busy(turns), Busy(turns)
+        for each in (gone, there):
+            turns.wait(each)
+        for _ in range(2):
+            turns.forget(gone)
+        clock.advance(1)
+        self.assertEqual((gone.worked, len(there.worked) > 0), ([], True))

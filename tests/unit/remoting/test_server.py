@@ -9,7 +9,7 @@ from twisted.internet.endpoints import connectProtocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
-from hatwisted.remoting import partialframes, server, serverfactory, unreadanswers
+from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.portoptions import IDLE_LIMIT
 from hatwisted.remoting.server import WAITING_SIZE, ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
@@ -203,7 +203,7 @@ class RemotingServerTests(TestCase):
 
     @inlineCallbacks
     def test_who_leaves_most_answers_unread_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
-        self.patch(unreadanswers, "MAX_UNREAD_BYTES", 2 << 20)
+        self.factory.unread.most = 2 << 20
         strangers = []
         for _ in range(4):
             stranger = yield self.connect()

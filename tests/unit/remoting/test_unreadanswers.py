@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.remoting import unreadanswers
-from hatwisted.remoting.unreadanswers import UnreadAnswers
+from hatwisted.remoting.portoptions import PortOptions
+from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.serverfactory import RemotingServerFactory
+from hatwisted.remoting.unreadanswers import MAX_UNREAD_BYTES, UnreadAnswers
 
 
 class Transport:
@@ -28,8 +31,8 @@ class Client:
 
 class UnreadAnswersTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(unreadanswers, "MAX_UNREAD_BYTES", 1000)
         self.unread = UnreadAnswers()
+        self.unread.most = 1000
 
     def client(self, address: str, size: int = 0) -> Client:
         client = Client(address)
@@ -39,6 +42,11 @@ class UnreadAnswersTests(SynchronousTestCase):
     def leave(self, client: Client, size: int) -> None:
         client.transport.dataBuffer = bytes(size)
         self.unread.hold(client, size)
+
+    def test_the_limit_unless_an_operator_sets_another(self) -> None:
+        self.assertEqual(UnreadAnswers().most, MAX_UNREAD_BYTES)
+        factory = RemotingServerFactory(ProcessorTable(), Clock(), options=PortOptions(unread_bytes=32 << 20))
+        self.assertEqual(factory.unread.most, 32 << 20)
 
     def test_up_to_the_limit_nobody_is_closed(self) -> None:
         clients = [self.client("10.0.0.1", 500), self.client("10.0.0.1", 500)]

@@ -20,6 +20,7 @@ from hatwisted.tls.certificatefiles import EXPIRY_WARNING, WARN_INTERVAL, WATCH_
 from hatwisted.tls.certificates import MAX_SIZE, CertificateError, PemFiles, self_signed
 from hatwisted.tls.contexts import server_context
 from tests.support.certificate import Issued, authority, server_certificate
+from tests.support.rewriting import put_in_place, rewrite
 
 NOW = 1_795_221_957
 
@@ -115,6 +116,20 @@ class CertificateFilesTests(SynchronousTestCase):
         self.clock.advance(WATCH_INTERVAL)
         self.assertIsNot(made(), before)
         self.assertIs(made(), made())
+
+    def test_files_of_the_same_size_and_time_are_read_again(self) -> None:
+        files = self.files(None, trust="authority.pem")
+        authority = self.folder / "authority.pem"
+        length = 2000
+        authority.write_bytes(authority.read_bytes().ljust(length, b"\n"))
+        files.load()
+        files.start()
+        self.addCleanup(files.stop)
+        for change in (rewrite, put_in_place):
+            renewed = Issued(("broker-b",))
+            change(authority, renewed.pem.ljust(length, b"\n"))
+            self.clock.advance(WATCH_INTERVAL)
+            self.assertEqual(files.material.trust, (renewed.certificate,))
 
     def test_B186_half_renewed_files_change_nothing_until_they_fit(self) -> None:
         files = self.files()
