@@ -52,7 +52,7 @@ class RequestGuard(RefusingGuard):
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
-        denials = self.denials((request,), connection)
+        denials = self.denials([request], connection)
         return denials[0] if denials else None
 
     def denials(

@@ -7,14 +7,16 @@ answer alike; a slave makes no topics or groups for it, they come from its maste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.membernotices import Leavers, MemberNotices
 from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_filter
@@ -24,6 +26,7 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.consumerdata import TAG
@@ -69,6 +72,7 @@ class ConsumerProcessors:
         queue_end: Callable[[str, int], int],
         role: Role,
     ) -> None:
+        self._notices = MemberNotices(clock, self._told, self._tell)
         self.clients = ClientTable(clock, self._notify, tables.filters.unregister)
         self.progress = OffsetCommits(clock, tables.offsets, self.clients, queue_end)
         self._topics = tables.topics
@@ -77,15 +81,20 @@ class ConsumerProcessors:
         self._filters = tables.filters
         self._starts_hot = starts_hot
         self._role = role
-        self._scan = PeriodicCall(clock, "scanning for silent clients", self.clients.expire)
+        self._expiring = Steps(clock, "dropping silent clients")
+        self._leavers = Leavers(clock, self._leave)
+        self._scan = PeriodicCall(clock, "scanning for silent clients", self._expire)
 
     def start(self) -> None:
         """Start looking for silent clients."""
         self._scan.start(CLIENT_SCAN_INTERVAL)
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop looking, and telling."""
         self._scan.stop()
+        self._expiring.forget(self)
+        self._leavers.stop()
+        self._notices.stop()
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -105,7 +114,7 @@ class ConsumerProcessors:
         beat = parse_heartbeat(fastjson.loads_request(request.body))
         for data in beat.consumers:
             self._prepare(data)
-        connection.on_close(self._closed)
+        connection.on_close(self._leavers.add)
         self.clients.heartbeat(connection, beat, request.language, request.version)
         for data in beat.consumers:
             self._filters.register(data.group, data.subscriptions)
@@ -120,23 +129,31 @@ class ConsumerProcessors:
         flags = UNIT_SUBSCRIPTION if data.unit_mode else 0
         self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
 
-    def _closed(self, connection: RemotingConnection) -> None:
+    def _expire(self) -> Deferred[None]:
+        return self._expiring.run(self, self.clients.expiring())
+
+    def _leave(self, connection: Hashable) -> None:
+        assert isinstance(connection, RemotingConnection)
         self.clients.closed(connection)
         self.progress.closed(connection)
 
-    def _notify(self, group: str, members: list[Hashable]) -> None:
+    def _notify(self, group: str, _members: list[Hashable]) -> None:
         """Tell every member that the members changed, unless the group's settings forbid it."""
         config = self._groups.find(group)
-        if config is not None and not config.notify_consumer_ids_changed_enable:
-            return
-        notice = RemotingCommand(
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY, ext={"consumerGroup": group}
-        )
-        frame = encode_command(notice)
-        for member in members:
-            assert isinstance(member, RemotingConnection)
-            if not member.paused:  # who doesn't read looks for himself, every 20 s
-                member.send(frame)
+        if config is None or config.notify_consumer_ids_changed_enable:
+            self._notices.changed(group)
+
+    def _told(self, group: str) -> Iterable[Hashable]:
+        found = self.clients.consumers.get(group)
+        return () if found is None else list(found.members)
+
+    def _tell(self, group: str, member: Hashable) -> None:
+        assert isinstance(member, RemotingConnection)
+        if not member.paused:  # who doesn't read looks for himself, every 20 s
+            notice = RemotingCommand(
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY, ext={"consumerGroup": group}
+            )
+            member.send(encode_command(notice))
 
     def unregister(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         ext = request.ext

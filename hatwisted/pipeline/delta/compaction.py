@@ -15,7 +15,7 @@ replaced the same files since it read the table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,19 +144,28 @@ class _Small:
 
 
 def _bins(version: Version, partition: dict[str, Any], below: int) -> Iterator[list[_Small]]:
-    files: list[_Small] = []
+    theirs = (file for file in version.files if file["partition"] == partition)
+    for files in grouped((file for file in theirs if file["size_bytes"] < below), below):
+        if len(files) > 1:
+            yield [_Small(file["path"], file["size_bytes"]) for file in files]
+
+
+def grouped(files: Iterable[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Neighbours that make one file together.
+
+    - files: as actions name them
+    - most: bytes of a group; a file that is larger is one by itself
+    """
+    group: list[Mapping[str, Any]] = []
     size = 0
-    for each in version.files:
-        if each["partition"] != partition or each["size_bytes"] >= below:
-            continue
-        if size + each["size_bytes"] > below:
-            if len(files) > 1:
-                yield files
-            files, size = [], 0
-        files.append(_Small(each["path"], each["size_bytes"]))
-        size += each["size_bytes"]
-    if len(files) > 1:
-        yield files
+    for file in files:
+        if group and size + file["size_bytes"] > most:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file["size_bytes"]
+    if group:
+        yield group
 
 
 def _merged(version: Version, partition: dict[str, Any], files: list[_Small]) -> Compaction:

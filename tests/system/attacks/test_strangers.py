@@ -130,6 +130,23 @@ def pulls_that_wake(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         client.send("Waking", bytes(4 * MIB - 1000))
 
 
+def members_of_many_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Each one that comes or goes is news for all the others."""
+    member = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "subscriptionDataSet": []}
+    member |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+    groups = [member | {"groupName": f"many-{number}"} for number in range(400)]
+    peers = []
+    for number in range(120):
+        body = json.dumps({"clientID": f"m{number}", "consumerDataSet": groups}).encode()
+        peers.append(connect(group.master_port, stack))
+        pour(peers[-1], encode_frame(RequestCode.HEART_BEAT, number, {}, body))
+        for peer in peers:
+            peer.setblocking(False)
+            with contextlib.suppress(OSError):
+                while peer.recv(MIB):
+                    pass
+
+
 def unread_answers(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """Of all that a message's pull may bring, many times on many connections."""
     with group.master_client() as client:
@@ -358,6 +375,7 @@ ATTACKS: tuple[Attack, ...] = (
     held_pulls,
     pulls_that_wake,
     unread_answers,
+    members_of_many_groups,
     continuation_lines,
     escaped_quotes,
     many_short_values,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from hatwisted.pipeline.delta.compaction import Version
+from hatwisted.pipeline.delta.compaction import Version, grouped
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
@@ -103,23 +103,12 @@ class DeltaChange:
     # ---- new ones
 
     def _write(self) -> None:
-        groups = list(self._groups())
+        groups = list(grouped(self._old, FILE_BYTES))
         for group in groups[:-1]:
             self.new += self._written(group, [])
         news = self.matches.news
         if groups or len(news):
             self.new += self._written(groups[-1] if groups else [], [self._whole(news)])
-
-    def _groups(self) -> Iterator[list[dict[str, Any]]]:
-        """The old files, as many together as make a new one."""
-        group: list[dict[str, Any]] = []
-        for file in self._old:
-            if group and sum(each["size_bytes"] for each in group) + file["size_bytes"] > FILE_BYTES:
-                yield group
-                group = []
-            group.append(file)
-        if group:
-            yield group
 
     def _written(self, group: Sequence[Mapping[str, Any]], more: Sequence[pa.Table]) -> list[DataFile]:
         columns, number = self._version.table.metadata().partition_columns, self._version.table.version()

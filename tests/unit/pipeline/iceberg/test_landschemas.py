@@ -23,15 +23,15 @@ from hatwisted.pipeline.iceberg.deadletters import settle
 from hatwisted.pipeline.iceberg.snapshots import claim
 from hatwisted.pipeline.jobs.land import locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from tests.support import schemacase
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.logbuilder import START_TIME, LogBuilder
-from tests.unit.pipeline.jobs import test_landschemas
-from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, ORDER, SchemaCase
+from tests.support.schemacase import BAD, GOOD, ORDER
 
 NAME = IcebergName.parse("iceberg:lake.rocketmq.messages")
 
 
-class IcebergSchemas(SchemaCase):
+class IcebergSchemas(schemacase.SchemaCase):
     """SchemaCase's tables, in a catalog."""
 
     def setUp(self) -> None:
@@ -55,11 +55,11 @@ class IcebergSchemas(SchemaCase):
         return patch.object(upkeep, "MIN_FILES", number)
 
     def on_disk(self) -> set[str]:
-        """Data files of both tables, and lists of dead letters."""
+        """Lists of dead letters, too."""
         return {path.name for path in (self.folder / "warehouse").rglob("data/**/*") if path.is_file()}
 
 
-class LandedValuesTests(IcebergSchemas, test_landschemas.LandedValuesTests):
+class LandedValuesTests(IcebergSchemas, schemacase.AnyValuesCase):
     def test_what_is_null_and_what_is_empty_are_two_things(self) -> None:
         """Also where lists and maps are of records, which pyiceberg by itself doesn't keep apart."""
         record = {"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": True}]}
@@ -95,7 +95,7 @@ class LandedValuesTests(IcebergSchemas, test_landschemas.LandedValuesTests):
         self.assertEqual(there.to_pylist(), expected * 4)
 
 
-class GrowthTests(IcebergSchemas, test_landschemas.GrowthTests):
+class GrowthTests(IcebergSchemas, schemacase.AnyGrowthCase):
     def test_columns_become_wider(self) -> None:
         kinds = {"type": "struct", "fields": [{"name": "price", "type": "decimal(10,2)", "nullable": True}]}
         self.append(b'{"price": 1.25}')
@@ -115,7 +115,9 @@ class GrowthTests(IcebergSchemas, test_landschemas.GrowthTests):
         )
 
 
-class OnceTests(IcebergSchemas):
+class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
+    told_by = deadletters.__name__
+
     def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
         """Some steps of writing fail, before or after they are done: snapshots of both tables, and the lists."""
         bodies = [GOOD[0] if number % 3 else b"bad %d" % number for number in range(600)]
@@ -166,29 +168,24 @@ class OnceTests(IcebergSchemas):
         ):
             self.land()
 
-    def test_dead_letters_of_a_landing_that_ended_between_its_commits_come_with_the_next(self) -> None:
-        self.append(*BAD)
-        self.between()
-        self.assertEqual(len(self.values()), len(BAD))
-        self.assertEqual(self.dead("body"), [])
-        self.assertEqual(self.land().rows, 0)
-        self.assertEqual(self.dead("body"), list(BAD))
-        self.assertEqual(self.on_disk(), self.files(self.table) | self.files(self.beside))
-
-    def test_a_landing_without_schemas_brings_them_too(self) -> None:
-        self.append(*BAD)
-        self.between()
-        land([str(self.store)], self.table, LandOptions(engine="local"))
-        self.assertEqual(self.dead("body"), list(BAD))
-
-    def test_two_that_make_up_for_them_do_it_once(self) -> None:
-        self.append(*BAD)
-        self.between()
+    def settle(self) -> None:
         settle(self.loaded(self.table), NAME)
-        settle(self.loaded(self.table), NAME)
-        self.assertEqual(self.dead("body"), list(BAD))
 
-    def test_likewise_at_the_same_time(self) -> None:
+    def remove_promised(self) -> None:
+        for file in (self.folder / "warehouse").rglob("dead-letters-*"):
+            file.unlink()
+
+    def compaction_killed(self) -> AbstractContextManager[Any]:
+        replaced = upkeep.replace_files
+
+        def killed(table: Table, name: str, *given: Any) -> bool:
+            if name == self.beside:
+                raise KeyboardInterrupt
+            return replaced(table, name, *given)
+
+        return patch.object(upkeep, "replace_files", killed)
+
+    def test_two_that_make_up_for_them_at_the_same_time_do_it_once(self) -> None:
         """The other one is done when this one commits, or has only come so far as to read the list."""
         for late in (snapshots._commit, deadletters._listed):
             with self.subTest(late=late.__name__):
@@ -214,17 +211,6 @@ class OnceTests(IcebergSchemas):
             self.land()
         self.assertEqual(kept.call_count, 1, "of each run the last one")
         self.assertEqual(len(self.dead("body")), 5 * 8 * len(BAD))
-
-    def test_dead_letters_that_somebody_has_removed_stop_nothing(self) -> None:
-        self.append(*BAD)
-        self.between()
-        for file in (self.folder / "warehouse").rglob("dead-letters-*"):
-            file.unlink()
-        with self.assertLogs(deadletters.__name__, "WARNING") as told:
-            self.land()
-        self.assertIn("4 dead letters are gone", told.output[0])
-        self.append(*BAD)
-        self.assertEqual(sum(self.land().dead_letters.values()), len(BAD))
 
     def test_a_table_beside_that_was_dropped_stops_nothing(self) -> None:
         self.append(*BAD)

@@ -22,7 +22,7 @@ from hatwisted.pipeline.jobs.land.deadletterjob import BATCH_ROWS, DeadLetterRes
 from hatwisted.pipeline.jobs.land.deltaletters import DeltaLetters
 from hatwisted.pipeline.jobs.latest.latesttable import latest
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
-from tests.unit.pipeline.jobs.test_landschemas import BAD, GOOD, SchemaCase
+from tests.support.schemacase import BAD, GOOD, SchemaCase
 
 MENDED = {
     "type": "object",
