@@ -10,7 +10,7 @@ Plain tables: connections are opaque keys, so that the rules can be tested witho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -50,6 +50,9 @@ MAX_NAME = 1024
 
 MAX_WORD = 64
 """Characters that are kept of a language or one of RocketMQ's constants."""
+
+EXPIRY_STEP = 0.002
+"""Seconds of one step of looking for silent clients."""
 
 _SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
 
@@ -268,15 +271,35 @@ class ClientTable:
     def expire(self) -> None:
         """Drop members that haven't been heard of for CLIENT_TTL. A client may have left one group without a word
         and live on in others."""
+        for _ in self.expiring():
+            pass
+
+    def expiring(self) -> Generator[None, None, None]:
+        """The same, stopping whenever it has taken EXPIRY_STEP: there may be MAX_MEMBERSHIPS to drop."""
         limit = self._clock.seconds() - CLIENT_TTL
-        for name, group in list(self.consumers.items()):
-            for key in _silent(group.members, limit):
+        pause = self._clock.seconds() + EXPIRY_STEP
+        told: set[Hashable] = set()
+        for name, key in self._drop_silent(limit):
+            if self._clock.seconds() >= pause:
+                yield
+                pause = self._clock.seconds() + EXPIRY_STEP
+            if key is not None and key not in told:  # a line for each of its groups would be a thousand
+                told.add(key)
                 self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+
+    def _drop_silent(self, limit: float) -> Iterator[tuple[str, Hashable | None]]:
+        """Each that was dropped, with its group; with None when a group has been looked through."""
+        for name in list(self.consumers):
+            group = self.consumers.get(name)
+            for key in () if group is None else _silent(group.members, limit):
                 self._drop_consumer(name, key)
-        for name, members in list(self.producers.items()):
-            for key in _silent(members, limit):
-                self._log.warn(_SILENT, key=key, group=name, ttl=CLIENT_TTL)
+                yield name, key
+            yield name, None
+        for name in list(self.producers):
+            for key in _silent(self.producers.get(name, {}), limit):
                 self.unregister(key, name, None)
+                yield name, key
+            yield name, None
 
     def _drop_producer(self, name: str, key: Hashable) -> None:
         members = self.producers.get(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -25,6 +26,7 @@ from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.consumerdata import TAG
@@ -79,8 +81,9 @@ class ConsumerProcessors:
         self._filters = tables.filters
         self._starts_hot = starts_hot
         self._role = role
+        self._expiring = Steps(clock, "dropping silent clients")
         self._leavers = Leavers(clock, self._leave)
-        self._scan = PeriodicCall(clock, "scanning for silent clients", self.clients.expire)
+        self._scan = PeriodicCall(clock, "scanning for silent clients", self._expire)
 
     def start(self) -> None:
         """Start looking for silent clients."""
@@ -89,6 +92,7 @@ class ConsumerProcessors:
     def stop(self) -> None:
         """Stop looking, and telling."""
         self._scan.stop()
+        self._expiring.forget(self)
         self._leavers.stop()
         self._notices.stop()
 
@@ -124,6 +128,9 @@ class ConsumerProcessors:
             return
         flags = UNIT_SUBSCRIPTION if data.unit_mode else 0
         self._topics.ensure(retry_topic, group.retry_queue_nums, sys_flag=flags)
+
+    def _expire(self) -> Deferred[None]:
+        return self._expiring.run(self, self.clients.expiring())
 
     def _leave(self, connection: Hashable) -> None:
         assert isinstance(connection, RemotingConnection)

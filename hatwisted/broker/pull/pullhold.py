@@ -106,6 +106,9 @@ class PullHold:
         self._turns: PullTurns[HeldPull] = PullTurns()
         self._ended: deque[HeldPull] = deque()
         """Those whose time is up; some may have been answered meanwhile."""
+        self._gone: deque[HeldPull] = deque()
+        """Those of connections that are closed."""
+        self._leaving = GuardedTimer(clock, "forgetting pulls of who is gone", self._leave, DEADLINE_INTERVAL)
         self._waking = GuardedTimer(clock, "answering held pulls", self._wake, RECHECK_INTERVAL)
         self._ending = GuardedTimer(clock, "ending held pulls", self._end, DEADLINE_INTERVAL)
         self._loops = {
@@ -123,6 +126,9 @@ class PullHold:
             loop.stop()
         self._waking.cancel()
         self._ending.cancel()
+        self._leaving.cancel()
+        while self._gone:
+            self._drop(self._gone.popleft())
         self._turns.clear()
         self._ended.clear()
         for bucket in list(self._buckets):
@@ -226,10 +232,19 @@ class PullHold:
             pull.retry(pull, True)
 
     def _closed(self, connection: RemotingConnection) -> None:
-        for pull in list(self._connections[connection]):
-            self._drop(pull)
-        del self._connections[connection]
+        self._gone.extend(self._connections.pop(connection))
         self._unread.pop(connection, None)
+        if not self._leaving.pending:
+            self._leave()
+
+    def _leave(self) -> None:
+        ends = self._clock.seconds() + SLICE
+        while self._gone:
+            self._drop(self._gone.popleft())
+            if self._clock.seconds() >= ends:
+                break
+        if self._gone:
+            self._leaving.set(0)
 
     def _drop(self, pull: HeldPull) -> None:
         connections = self._queues[pull.queue]
@@ -237,7 +252,9 @@ class PullHold:
         if not connections:
             del self._queues[pull.queue]
         _remove(self._buckets, pull.bucket, pull)
-        self._connections[pull.connection].pop(pull, None)
+        held = self._connections.get(pull.connection)
+        if held is not None:
+            held.pop(pull, None)
         self.count -= pull.weight
 
 

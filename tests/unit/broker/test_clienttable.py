@@ -3,11 +3,13 @@
 import json
 
 from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import clienttable
 from hatwisted.broker.consumer.clienttable import (
     CLIENT_TTL,
+    EXPIRY_STEP,
     MAX_GROUPS_PER_HEARTBEAT,
     MAX_SUBSCRIPTIONS_PER_GROUP,
     MAX_WORD,
@@ -280,6 +282,35 @@ class TestGroups(SynchronousTestCase):
         self.clock.advance(1)
         self.clients.expire()
         self.assertEqual(self.news(), [("g", ["k2"])])
+
+    def test_many_silent_clients_are_dropped_in_steps(self):
+        for number in range(9):
+            self.heartbeat(f"k{number}", f"c{number}", g=[("T", 1)], h=[("T", 1)])
+        self.clock.advance(CLIENT_TTL + 1)
+        seconds = self.clock.seconds
+
+        def slower():
+            self.clock.rightNow += EXPIRY_STEP / 4
+            return seconds()
+
+        self.clock.seconds = slower
+        steps = 0
+        for _ in self.clients.expiring():
+            steps += 1
+            if steps == 1:
+                self.assertEqual(list(self.clients.consumers), ["g", "h"])
+        self.assertGreater(steps, 3)
+        self.assertEqual(self.clients.consumers, {})
+
+    def test_a_silent_client_has_one_line_for_all_its_groups(self):
+        self.heartbeat("k1", "c1", g=[("T", 1)], h=[("T", 1)])
+        self.heartbeat("k2", "c2", g=[("T", 1)])
+        self.clock.advance(CLIENT_TTL + 1)
+        lines = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        self.clients.expire()
+        self.assertEqual([line["key"] for line in lines], ["k1", "k2"])
 
     def test_a_group_left_without_a_word_costs_the_client_no_other_group(self):
         self.heartbeat("k1", "c1", left=[("T", 1)], kept=[("T", 1)])

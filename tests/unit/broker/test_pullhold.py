@@ -225,6 +225,32 @@ class TestHold(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual((self.looks, self.hold.count), ([(0, False)], 0))
 
+    def close_slowly(self):
+        """The clock goes on with each look at it."""
+        self.hold_slow_ones()
+        seconds = self.clock.seconds
+
+        def slower():
+            self.clock.rightNow += 0.0009
+            return seconds()
+
+        self.patch(self.clock, "seconds", slower)
+        self.connection.close()
+
+    def test_many_pulls_of_a_closed_connection_are_forgotten_in_steps(self):
+        self.close_slowly()
+        self.assertGreater(self.hold.count, 3)
+        for _ in range(5):
+            self.clock.advance(0.001)
+        self.assertEqual(
+            (self.looks, self.hold.count, self.hold._queues, self.hold._buckets), ([], 0, {}, {})
+        )
+
+    def test_stopping_forgets_those_of_a_closed_connection(self):
+        self.close_slowly()
+        self.hold.stop()
+        self.assertEqual((self.looks, self.hold.count, self.clock.getDelayedCalls()), ([], 0, []))
+
     def test_stopping_leaves_no_turn_behind(self):
         self.found = False
         first, *_ = self.hold_slow_ones()
