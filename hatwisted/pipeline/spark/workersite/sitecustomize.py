@@ -1,9 +1,9 @@
 """What Python workers begin with, of a JVM that `spark_session` has started: they load PySpark as it's installed.
 
 Spark puts an archive of PySpark's sources in front of their path. Python compiles these anew in each process, for
-half a second of a core, and a small landing by Spark has a dozen and a half of them. Where the archive lies within
-an installed PySpark, that is the same version, compiled once. The folder of this module is on the workers' path for
-nothing else, and a module of the same name that it hides is run as well.
+half a second of a core, and a small landing by Spark has a dozen and a half of them. Where the archive lies
+within an installed PySpark, that is the same version, compiled once. The folder of this module is on the workers'
+path for nothing else, and a module of the same name that it hides is run as well.
 """
 
 from __future__ import annotations
