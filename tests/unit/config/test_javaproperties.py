@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import (
+    MAX_LINES,
     Entry,
     check_text,
     format_property,
@@ -52,6 +53,11 @@ class Rewriting(SynchronousTestCase):
 
 
 class PropertiesSyntax(SynchronousTestCase):
+    def test_a_file_has_so_many_lines(self) -> None:
+        self.assertEqual(len(parse("a=1\n" * MAX_LINES)), MAX_LINES)
+        error = self.assertRaises(ConfigError, parse, "\n" * MAX_LINES + "a=1")
+        self.assertEqual(str(error), f"broker.conf:{MAX_LINES + 1}: more than {MAX_LINES} lines")
+
     def test_B14_as_java_reads_it(self) -> None:
         for text, expected in json.loads(JAVA_VECTORS.read_text()):
             if expected is None:
