@@ -29,6 +29,10 @@ class AccessDenied(Exception):
     """Why a request is refused, in RocketMQ's words."""
 
 
+class NotSigned(AccessDenied):
+    """By none of the accounts: somebody may be trying keys."""
+
+
 def access_key_of(request: RemotingCommand) -> str | None:
     """The account that `request` names, whether it has signed or not."""
     if isinstance(request, SignedSendCommand) and request.header is not None:
@@ -79,6 +83,9 @@ class Accounts:
 
     def __len__(self) -> int:
         return len(self._accounts)
+
+    def __contains__(self, access_key: object) -> bool:
+        return access_key in self._accounts
 
     def file_of(self, access_key: str) -> str | None:
         """The file that an account is in."""
@@ -163,11 +170,11 @@ class Accounts:
             raise AccessDenied("No accessKey is configured")
         account = self._accounts.get(access_key)
         if account is None:
-            raise AccessDenied(f"No acl config for {access_key}")
+            raise NotSigned(f"No acl config for {access_key}")
         if account.white and account.white.matches(host):
             return None
         if not _is_signed(request, account.secret_key):
-            raise AccessDenied(f"Check signature failed for accessKey={access_key}")
+            raise NotSigned(f"Check signature failed for accessKey={access_key}")
         return account
 
 

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.acl.accounts import Accounts
 from hatwisted.acl.adminguard import AdminGuard
 from hatwisted.acl.audittrail import AuditTrail, State
+from hatwisted.acl.failedlogins import FailedLogins
 from hatwisted.acl.needs import Rule
 from hatwisted.acl.rateguard import RateGuard, Rates, by_account, by_address
 from hatwisted.acl.requestguard import RequestGuard
@@ -29,11 +30,13 @@ class EntranceOptions:
 
     - admins: from where changes are taken; None: from anywhere with accounts, from this host alone without
     - of_address, of_account: rates of one
+    - failed_logins: a second, of one address for one account; 0: any number
     """
 
     admins: Networks | None = None
     of_address: Rates = UNLIMITED
     of_account: Rates = UNLIMITED
+    failed_logins: int = 0
 
 
 class Entrance:
@@ -56,7 +59,12 @@ class Entrance:
     ) -> None:
         self._changes = changes
         self._accounts = accounts
-        self._request_guard = None if accounts is None else RequestGuard(accounts, clock, also)
+        rate = options.failed_logins
+        self.failed_logins = FailedLogins(rate, clock) if rate else None
+        """Who has tried keys and passwords in vain; None: everybody may."""
+        self._request_guard = (
+            None if accounts is None else RequestGuard(accounts, clock, also, self.failed_logins)
+        )
         left_to_accounts = accounts is not None and options.admins is None
         self._admin_guard = None if left_to_accounts else AdminGuard(changes, options.admins, clock)
         of_address, of_account = options.of_address, options.of_account
@@ -79,7 +87,10 @@ class Entrance:
             "address_rate": self._address_rates,
             "account_rate": self._account_rates,
         }
-        return {reason: guard.denied_total for reason, guard in guards.items() if guard is not None}
+        refused = {reason: guard.denied_total for reason, guard in guards.items() if guard is not None}
+        if self.failed_logins is not None:
+            refused["failed_logins"] = self.failed_logins.refused_total
+        return refused
 
     def protect(self, table: ProcessorTable, states: Mapping[int, State]) -> ProcessorTable:
         """The same handlers behind all of it. states: what changes are about, for the audit."""

@@ -28,7 +28,7 @@ from hatwisted.metrics.guardfigures import GuardFigures, Guards
 from hatwisted.metrics.hafigures import MasterFigures, SlaveFigures
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
-from hatwisted.metrics.livepage import live_site
+from hatwisted.metrics.livepage import Access, live_site
 from hatwisted.metrics.livestate import LiveState
 from hatwisted.metrics.processfigures import ProcessFigures, Server
 from hatwisted.metrics.service import MetricsService, Runs, Served
@@ -65,7 +65,7 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
             claims.append(Claim(config.dashboard_port, interface, "dashboard", config.dashboard_tls_mode))
             password = _dashboard_password(config, parts)
             state = LiveState(node, watch, health, GroupWatch(node), EventFeed(globalLogPublisher))
-            site, streams = live_site(state, password, parts.clock)
+            site, streams = live_site(state, Access(password, node.parts.entrance.failed_logins), parts.clock)
             ports.append(door.opened(claims[-1], site))
             beside += [state, streams]
     except SettingError:

@@ -108,6 +108,7 @@ def entrance_options(config: AccessKeys) -> EntranceOptions:
         admins=allow_list(config.admin_allow_list),
         of_address=Rates(requests=config.address_request_rate, body_bytes=config.address_byte_rate),
         of_account=Rates(requests=config.account_request_rate, body_bytes=config.account_byte_rate),
+        failed_logins=config.failed_login_rate,
     )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import base64
 import hmac
+import secrets
 from collections.abc import Callable
 from importlib import resources
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from jinja2 import Environment, FunctionLoader
@@ -38,12 +39,35 @@ KINDS: Final = {"live.css": "text/css; charset=utf-8", "live.js": "text/javascri
 POLICY: Final = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:"
 
 
-class Access:
-    """Who may look. credentials: "name:password" asked for by the browser; None: whoever reaches the port, by a
-    name that no other site can have made its own."""
+PAGE: Final = "the live page"
+"""As an account of which passwords are tried."""
+TOO_MANY_REQUESTS: Final = 429
+COOKIE: Final = b"hatwisted-page"
+"""Tells a browser that has given the right password from others at its address."""
 
-    def __init__(self, credentials: str | None) -> None:
+
+class Tries(Protocol):
+    """Wrong passwords of addresses."""
+
+    def refuses(self, address: str, account: str) -> bool:
+        """Have there been too many of late? Then this one isn't looked at, and is counted."""
+
+    def failed(self, address: str, account: str) -> None:
+        """There has been another."""
+
+
+class Access:
+    """Who may look.
+
+    - credentials: "name:password" asked for by the browser; None: whoever reaches the port, by a name that no
+      other site can have made its own
+    - tries: counts wrong ones; None: there may be any number
+    """
+
+    def __init__(self, credentials: str | None, tries: Tries | None = None) -> None:
         self._wanted = None if credentials is None else base64.b64encode(credentials.encode())
+        self._tries = tries
+        self._known = secrets.token_hex(16).encode()
 
     def refusal(self, request: Request) -> bytes | None:
         """The answer to somebody who may not; None: he may."""
@@ -54,9 +78,19 @@ class Access:
             return plain(request, "ask for this page by localhost or by an IP address\n")
         # As bytes: what isn't text is wrong, too.
         (given, *_) = request.requestHeaders.getRawHeaders(b"authorization") or (b"",)
+        address = getattr(request.getClientAddress(), "host", "")
+        known = hmac.compare_digest(request.getCookie(COOKIE) or b"", self._known)
+        if given and not known and self._tries is not None and self._tries.refuses(address, PAGE):
+            request.setResponseCode(TOO_MANY_REQUESTS, b"Too Many Requests")
+            request.setHeader("retry-after", "1")
+            return plain(request, "too many wrong passwords have come from your address\n")
         kind, _, encoded = given.partition(b" ")
         if kind.lower() == b"basic" and hmac.compare_digest(encoded.strip(), self._wanted):
+            if not known:
+                request.addCookie(COOKIE, self._known, path=b"/", httpOnly=True, sameSite=b"strict")
             return None
+        if given and self._tries is not None:
+            self._tries.failed(address, PAGE)
         request.setResponseCode(UNAUTHORIZED)
         request.setHeader("www-authenticate", 'Basic realm="hatwisted", charset="UTF-8"')
         return plain(request, "name and password, please\n")
@@ -244,14 +278,14 @@ class Answer(Page):
         return self._make().encode()
 
 
-def live_site(state: LiveState, credentials: str | None, clock: IReactorTime) -> tuple[Site, Streams]:
+def live_site(state: LiveState, access: Access, clock: IReactorTime) -> tuple[Site, Streams]:
     """What the port serves, and its streams, which have to be stopped.
 
     - state: what is shown
-    - credentials: "name:password", None: nobody is asked
+    - access: to whom
     - clock: of looks and time limits
     """
-    access, parts = Access(credentials), Parts(state)
+    parts = Parts(state)
     streams = Streams(parts, clock, access)
     root = Folder()
     root.putChild(b"", Answer(parts.page, access, "text/html; charset=utf-8"))

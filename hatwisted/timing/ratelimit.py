@@ -40,3 +40,8 @@ class RateLimit:
         if len(self._due) > MAX_SOURCES:
             self._due.popitem(last=False)
         return admitted
+
+    def wait(self, source: Hashable) -> float:
+        """Seconds until `source` may have anything; 0 if it may now. Nothing counts."""
+        due, most = self._due.get(source, 0.0), self._clock.seconds() + BURST
+        return 0.0 if due <= most else due - most

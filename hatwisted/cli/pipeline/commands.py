@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -106,11 +107,12 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     )
     checks.check_stores(stores, how.columns)
     source = read_from(stores, options["topics"], options, whole=True)
-    engine = (
-        "spark" if how.engine == "auto" and chose_spark(options) else landing.engine_for(source, table, how)
-    )
-    spark = session(options["master"], options["conf"]) if engine == "spark" else None
+    named = how.engine == "auto" and chose_spark(options)
+    engine = "spark" if named else landing.engine_for(source, table, how)
+    spark = partial(session, options["master"], options["conf"]) if engine == "spark" else None
     with JobBar("land", ": reading the table" if spark is None else ": starting Spark") as bar:
+        if spark is not None and not landing.is_done(source, table, how):
+            spark()  # before anything is written, in case that it can't
         result = landing.land(source, table, how, spark=spark, progress=bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.

@@ -19,11 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -34,6 +33,9 @@ from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
 from hatwisted.pipeline.delta.names import BY_VERSION
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 MIN_FILES: Final = 8
 """Small files of a partition that make it worth being rewritten."""
@@ -197,6 +199,8 @@ def _newest(version: Version, files: list[_Small]) -> DeltaTable:
 
 def _written(version: Version, files: list[_Small], number: int) -> DataFile:
     """One file with their rows. number: of the version that it's for, unless there's a claim."""
+    import pyarrow.dataset as pads  # only where there's something to do: see deltatable.py
+
     table, rows = version.table, version.rows
     parts = [version.parts[file.path] for file in files]
     columns = table.metadata().partition_columns

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -21,6 +20,10 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.nestedtypes import grown
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.errors import WrongSchema
+
+if TYPE_CHECKING:
+    # It takes pandas along, where that is installed: a third of a second that a landing needn't wait for.
+    import pyarrow.dataset as pads
 
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""

@@ -17,14 +17,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as pads
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta.deltatable import table_rows
 from hatwisted.wire.messagequeue import MessageQueue
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 NOTE: Final = "hatwisted"
 """Key of what a commit says about itself in Delta's commit information."""
@@ -210,7 +213,7 @@ def _rows_tails(rows: pads.Dataset, brokers: Iterable[str]) -> QueueTails:
     best: QueueTails = {}
     names = pa.array(sorted(brokers), pa.string())
     batches = rows.to_batches(
-        columns=list(PLACE_COLUMNS), filter=pads.field("broker").cast(pa.string()).isin(names)
+        columns=list(PLACE_COLUMNS), filter=pc.field("broker").cast(pa.string()).isin(names)
     )
     for batch in batches:
         for queue, tail in last_of_queues(batch, by="physical_offset").items():

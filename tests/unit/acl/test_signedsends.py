@@ -7,8 +7,7 @@ import copy
 import itertools
 import json
 import struct
-from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from twisted.internet.task import Clock
 
@@ -17,6 +16,7 @@ from hatwisted.acl.accounts import AccessDenied, Accounts, access_key_of, drop_t
 from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import (
     RemotingCommand,
@@ -135,13 +135,13 @@ class AgreementTests(SignedSendsCase):
         for twin in twins():
             for places in ((), (0,), (7,), (31, 32), (3, 70, 71, 99), tuple(range(100))):
                 guard = RequestGuard(lambda: self.accounts, Clock())
+                connection = RemotingConnection()
+                connection.address = STRANGER
                 receiver = RemotingReceiver(signed_sends=True, take_sends=twin.take_signed_sends)
                 read = b"".join(forged if index in places else frame for index in range(100))
                 requests = receiver.receive(read)
                 for _ in range(2):  # the second time its wish is known
-                    denials = guard.denials(
-                        copy.deepcopy(requests), cast(Any, SimpleNamespace(address=STRANGER, peer="p"))
-                    )
+                    denials = guard.denials(copy.deepcopy(requests), connection)
                     refused = tuple(index for index, denial in enumerate(denials) if denial is not None)
                     self.assertEqual(refused, places)
 

@@ -219,6 +219,28 @@ class LivePageTests(SynchronousTestCase):
                 request = asks(path, password=None)[:-2] + b"Authorization: " + given + b"\r\n\r\n"
                 self.assertIn(b" 401 ", self.ask(request).answer[:20], given)
 
+    def test_passwords_are_not_tried_without_end(self) -> None:
+        self.start(MASTER, metrics_port=5557, metrics_address=MASTER, failed_login_rate=4)
+        answer = self.ask(asks("/")).answer
+        self.assertIn(b" 200 ", answer[:20])
+        (cookie,) = re.findall(rb"(?i)set-cookie: ([^;]+); Path=/; HttpOnly; SameSite=strict", answer)
+        wrong, right, none = asks("/", password="operator:other"), asks("/"), asks("/", password=None)
+        known = right[:-2] + b"Cookie: a=b; " + cookie + b"\r\n\r\n"
+        forged = right[:-2] + b"Cookie: hatwisted-page=\xff\r\n\r\n"
+        answer = self.ask(6 * wrong + right + none + known + forged, seconds=0).answer
+        # Neither the right one nor the wrong one is looked at, but from a browser that had given the right one.
+        self.assertEqual(
+            re.findall(rb"HTTP/1.1 (\d+)", answer),
+            [b"401"] * 5 + [b"429"] + [b"429", b"401", b"200", b"429"],
+        )
+        elsewhere = Reader(right)
+        self.nodes.visit(f"{MASTER}:8080", elsewhere, "10.0.0.201")
+        self.assertEqual(elsewhere.answer[9:12], b"200")
+        text = page(self.nodes, f"{MASTER}:5557", "/metrics")[1]
+        self.assertRegex(str(text), r'refused_total\{reason="failed_logins"\} [1-9]')
+        self.nodes.pass_time(5)
+        self.assertEqual(self.ask(right).answer[9:12], b"200")
+
     def test_other_hosts_need_a_password(self) -> None:
         parts = self.nodes.parts(MASTER)
         more = {"dashboard_port": 8080, "dashboard_address": MASTER}

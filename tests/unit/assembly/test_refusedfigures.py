@@ -9,9 +9,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.assembly.broker import build_broker
 from hatwisted.assembly.monitoring import monitored
 from hatwisted.clientcore.api import Credentials
+from hatwisted.remoting.client import RemotingClient
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from tests.support.figures import Figures, Reader, page
-from tests.support.memorynode import MemoryNodes
+from tests.support.memorynode import CLIENT_HOST, MemoryNodes
 from tests.unit.acl.files import ADMIN, SAMPLE, request
 
 MASTER = "10.0.0.1"
@@ -55,6 +56,26 @@ class RefusedFigures(SynchronousTestCase):
             self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, ADMIN)
         self.assertGreater(self.refused("account_rate"), 0)
 
+    def test_keys_are_not_tried_without_end(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(SAMPLE)
+        self.start(acl_enable=True, acl_plain_file=str(file))
+        self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, ADMIN)
+        self.assertEqual(self.refused("failed_logins"), 0)
+        stranger = RemotingClient(self.nodes.network.host(CLIENT_HOST), self.nodes.clock)
+        self.addCleanup(lambda: self.nodes.result(stranger.close()))
+        waiting = [
+            stranger.call(ADDRESS, request(RequestCode.GET_BROKER_RUNTIME_INFO, PRETENDS), 15)
+            for _ in range(30)
+        ]
+        codes = [int(self.nodes.result(each).code) for each in waiting]
+        self.assertEqual(codes[0], ResponseCode.SYSTEM_ERROR)
+        self.assertEqual(codes[-1], ResponseCode.SYSTEM_BUSY)
+        # From the same address, on a connection on which the account has signed before.
+        self.assertEqual(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, ADMIN), 0)
+        self.assertEqual(self.refused("failed_logins"), codes.count(ResponseCode.SYSTEM_BUSY))
+
     def test_changes_from_elsewhere_and_too_many_requests(self) -> None:
         self.start(admin_allow_list="10.0.0.200", address_request_rate=2)
         self.ask(RequestCode.UPDATE_BROKER_CONFIG)
@@ -79,7 +100,7 @@ class RefusedFigures(SynchronousTestCase):
         self.assertEqual(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO), ResponseCode.SYSTEM_BUSY)
 
     def test_a_broker_that_refuses_nobody_has_none_of_them(self) -> None:
-        self.start(admin_allow_list="*")
+        self.start(admin_allow_list="*", failed_login_rate=0)
         self.assertEqual(
             [labels["reason"] for labels in self.figures().labels("hatwisted_requests_refused_total")],
             ["administration"],

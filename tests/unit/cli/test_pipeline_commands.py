@@ -119,6 +119,21 @@ class TestPipelineCommands(SynchronousTestCase):
         self.assertEqual(Path(taken).read_text(), "mine")
         self.assertEqual([path.name for path in table.iterdir()], ["_delta_log"])
 
+    def test_where_nothing_is_new_spark_needn_t_start(self):
+        store, table = str(GOLDEN / "master"), self.mktemp()
+        self.assertEqual(run_pipeline("land", store, table).exit_code, 0)
+        self.patch(sparksession, "spark_session", lambda *_, **__: self.fail("Spark was started"))
+        for chosen in (("--engine", "spark"), ("--master", "spark://nowhere:7077")):
+            result = run_pipeline("land", store, table, *chosen)
+            self.assertEqual(result.exit_code, 0, result.output)
+            self.assertIn("0 rows landed", result.output)
+        # Elsewhere there's something to land.
+        made = []
+        self.patch(sparksession, "spark_session", lambda *_, **__: made.append(1) or sys.exit(7))
+        other = self.mktemp()
+        self.assertEqual(run_pipeline("land", store, other, "--engine", "spark").exit_code, 7)
+        self.assertEqual((made, os.path.exists(other)), ([1], False))
+
     def test_an_export_has_the_topics_that_are_named_and_those_that_match(self):
         self.patch(sparksession, "spark_session", lambda *_, **__: None)
         read = {}

@@ -47,6 +47,7 @@ NOT_IN_4_9_7 = {
     "addressByteRate",
     "accountRequestRate",
     "accountByteRate",
+    "failedLoginRate",
     "credentialsFile",
     "slaveSyncFirstDelay",
     "slaveSyncInterval",

@@ -32,6 +32,7 @@ from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deadletters import dead_letter_table, settle
 from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.fulldisk import telling_full
+from hatwisted.pipeline.delta.landedfiles import compact_landed
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.orphans import remove_orphans
@@ -74,7 +75,7 @@ def land(
     table: str,
     options: LandOptions = DEFAULTS,
     *,
-    spark: SparkSession | None = None,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     seconds: Callable[[], float] = time.monotonic,
@@ -84,7 +85,8 @@ def land(
     - sources: store folders, one per broker, or a Cluster
     - table: folder of the table, or its address at an object store, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - options: how
-    - spark: the session, which makes Spark the engine; None: one is made if that's the engine
+    - spark: the session, or what makes it once it's needed, which makes Spark the engine; None: one is made if
+      that's the engine and there's something to land
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
@@ -111,23 +113,26 @@ class _Run:
 
 
 def _land_delta(
-    source: LandingSource, path: str, options: LandOptions, spark: SparkSession | None, run: _Run
+    source: LandingSource,
+    path: str,
+    options: LandOptions,
+    spark: SparkSession | Callable[[], SparkSession] | None,
+    run: _Run,
 ) -> LandResult:
     """See `land`.
 
     - source: what is landed
     - path: of the table
     - options: how
-    - spark: the session, if it's given
+    - spark: the session, or what makes it, if it's given
     - run: what it goes by
     """
     report, stop, seconds = run.report, run.stop, run.seconds
     begun = seconds()
     writer = source.writer()
     engine = "spark" if spark is not None else engine_for(source, path, options)
-    if engine == "spark" and options.transform is not None:
-        spark = spark or _session()
-    prepare_table(path, options.schema(path, spark), PARTITION_BY)
+    typed_by = _session(spark) if engine == "spark" and options.transform is not None else None
+    prepare_table(path, options.schema(path, typed_by), PARTITION_BY)
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" else source.format
@@ -146,9 +151,11 @@ def _land_delta(
                 stores = cast(Stores, source)
                 into = DeltaLanding(path, state, held, options, stores)
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
+        elif is_done(source, path, options):
+            compaction, stopped = compact_landed(path, options.compact_below, held), False
         else:
             query = _SparkRun(path, source, held, options, report, seconds)
-            state, compaction, stopped = query.run(state, spark or _session(), stop)
+            state, compaction, stopped = query.run(state, _session(spark), stop)
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,
@@ -188,10 +195,25 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Liter
     return "local" if source.backlog(tails, path) <= LOCAL_BYTES else "spark"
 
 
-def _session() -> SparkSession:
-    from hatwisted.pipeline.spark.sparksession import spark_session
+def is_done(source: LandingSource, table: str, options: LandOptions) -> bool:
+    """Is there nothing that Spark would have to start for: has the table all that the stores have?
 
-    return spark_session()
+    - source: what is landed
+    - table: path of the table
+    - options: how
+    """
+    path = table_path(table)
+    if options.mode != "once" or not isinstance(source, Stores) or not is_table(path):
+        return False
+    return not source.backlog(landed_tails(path, source.writer().brokers))
+
+
+def _session(given: SparkSession | Callable[[], SparkSession] | None) -> SparkSession:
+    if given is None:
+        from hatwisted.pipeline.spark.sparksession import spark_session
+
+        return spark_session()
+    return given() if callable(given) else given
 
 
 def _state(
