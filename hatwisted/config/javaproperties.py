@@ -19,6 +19,9 @@ from hatwisted.config.errors import ConfigError
 
 ENCODING = "iso-8859-1"
 
+MAX_LINES = 10_000
+"""Lines of a file, and of what an administrator sends: there are some 250 keys. They are read in 15 ms."""
+
 _BLANK = " \t\f"
 _LINE_END = re.compile("\r\n|\r|\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
@@ -27,6 +30,8 @@ _ESCAPE_OF = {character: "\\" + letter for letter, character in _ESCAPES.items()
 _NOT_PRINTED = re.compile(r"[^ -~]")
 _PLAIN_ENTRY = re.compile(rf"([^=:{_BLANK}]*+)[{_BLANK}]*+[=:]?[{_BLANK}]*+(.*)", re.DOTALL)
 """Of a text without escapes; it always matches. Thousands of lines may come in one request."""
+_ESCAPED_ENTRY = re.compile(rf"((?:[^\\=:{_BLANK}]++|\\.)*+\\?)[{_BLANK}]*+[=:]?[{_BLANK}]*+(.*)", re.DOTALL)
+"""The same of one with escapes."""
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 
 
@@ -41,9 +46,9 @@ class Entry(NamedTuple):
 def parse_properties(data: bytes, name: str) -> list[Entry]:
     """All entries of a file's bytes in file order, repeated keys included; `name` is for error messages.
 
-    Raises ConfigError for a malformed `\\uXXXX`, the only thing this syntax can get wrong.
+    Raises ConfigError for a malformed `\\uXXXX`, the only thing this syntax can get wrong, and for too many lines.
     """
-    return [_entry(text, line, name) for line, text in _logical_lines(data.decode(ENCODING))]
+    return [_entry(text, line, name) for line, text in _logical_lines(data.decode(ENCODING), name)]
 
 
 def check_text(data: bytes, name: str) -> None:
@@ -88,22 +93,27 @@ def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
     return text.encode(ENCODING)
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+def _logical_lines(text: str, name: str) -> Iterator[tuple[int, str]]:
     """(line number, text without leading blanks) of every entry, continuation lines joined."""
     pieces: list[str] = []
     start = 0
-    for number, raw in enumerate(_LINE_END.split(text), 1):
+    lines = _LINE_END.split(text, MAX_LINES)
+    if len(lines) > MAX_LINES and lines[-1]:
+        raise ConfigError(f"{name}:{MAX_LINES + 1}: more than {MAX_LINES} lines")
+    for number, raw in enumerate(lines, 1):
         line = raw.lstrip(_BLANK)
         if not pieces:
             if not line or line[0] in "#!":
                 continue
             start = number
-        if _ends_in_open_backslash(line):
+        if line[-1:] == "\\" and _ends_in_open_backslash(line):
             # While it is empty it isn't an entry yet: the next line may still be a comment.
             pieces += [line[:-1]] if pieces or len(line) > 1 else []
-        else:
+        elif pieces:
             yield start, "".join([*pieces, line])
             pieces = []
+        else:
+            yield start, line
     if pieces:
         yield start, "".join(pieces)
 
@@ -117,19 +127,10 @@ def _entry(text: str, line: int, name: str) -> Entry:
         found = _PLAIN_ENTRY.match(text)
         assert found is not None
         return Entry(found[1], found[2], line)
-    end = _key_end(text)
-    value = text[end:].lstrip(_BLANK)
-    if value[:1] in ("=", ":"):
-        value = value[1:].lstrip(_BLANK)
+    found = _ESCAPED_ENTRY.match(text)
+    assert found is not None
     where = f"{name}:{line}"
-    return Entry(_unescape(text[:end], where), _unescape(value, where), line)
-
-
-def _key_end(text: str) -> int:
-    position = 0
-    while position < len(text) and text[position] not in "=:" + _BLANK:
-        position += 2 if text[position] == "\\" else 1
-    return min(position, len(text))
+    return Entry(_unescape(found[1], where), _unescape(found[2], where), line)
 
 
 def _unescape(text: str, where: str) -> str:
@@ -143,9 +144,13 @@ def _unescape(text: str, where: str) -> str:
 
     if "\\" not in text:
         return text
-    # Java's text is UTF-16: two escapes may be the halves of one character; half of one can't be kept.
-    units = _ESCAPED.sub(replacement, text).encode("utf-16-le", "surrogatepass")
-    return units.decode("utf-16-le", "replace")
+    text = _ESCAPED.sub(replacement, text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Java's text is UTF-16: two escapes may be the halves of one character; half of one can't be kept.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _escape(text: str, special: str) -> str:

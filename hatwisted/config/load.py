@@ -37,6 +37,9 @@ C = TypeVar("C", bound=msgspec.Struct)
 # How alike two keys must be to suggest one for the other: "brokerRol" and "brokerRole", not "foo" and "flow".
 SIMILARITY = 0.7
 
+# Unknown keys that are named in the warning, and for which one like it is looked for.
+NAMED = 20
+
 # Shown in place of file and line for an entry that comes from no file.
 OVERRIDE = 0
 ENVIRONMENT = -1
@@ -237,7 +240,9 @@ def _unknown_warning(unknown: Sequence[Entry], source: Source, known: Sequence[s
         close = get_close_matches(entry.key.lower(), by_lower, 1, SIMILARITY)
         return f"{entry.key} ({place}" + (f", did you mean {by_lower[close[0]]}?)" if close else ")")
 
-    return f"{source.name}: unknown keys are ignored: " + ", ".join(map(described, unknown))
+    more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+    named = ", ".join(map(described, unknown[:NAMED]))
+    return f"{source.name}: unknown keys are ignored: {named}{more}"
 
 
 def _line(field: FieldInfo, value: object) -> str:

@@ -39,7 +39,6 @@ from hatwisted.sqlfilter.tree import (
     Property,
     Text,
     Truth,
-    size,
 )
 
 CACHED: Final = 100
@@ -77,7 +76,7 @@ class Sql92Filter:
         parsed = parse(expression)
         self.expression = expression
         self.ignored_from = parsed.ignored_from
-        self.size = size(parsed.tree)
+        self.size = parsed.size
         self._evaluate = _compile(parsed.tree)
 
     def evaluate(self, look: Lookup) -> bool | None:

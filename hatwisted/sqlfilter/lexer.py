@@ -74,13 +74,9 @@ class Lexer:
         if found is None:
             raise Sql92Error(f"{self.text[position]!r} can't start a word", self.text, position)
         self._position = found.end()
-        return _word(found, position)
-
-
-def _word(found: re.Match[str], position: int) -> Word:
-    kind, text = found.lastgroup or "", found[0]
-    if kind == "mark":
-        return Word(text, text, position)
-    if kind == NAME and text.upper() in KEYWORDS:
-        return Word(text.upper(), text, position)
-    return Word(kind, text, position)
+        kind, text = found.lastgroup, found[0]
+        if kind == "mark":
+            return Word(text, text, position)
+        if kind == NAME and text.upper() in KEYWORDS:
+            return Word(text.upper(), text, position)
+        return Word(kind or "", text, position)

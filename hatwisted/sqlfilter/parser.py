@@ -39,12 +39,15 @@ from hatwisted.sqlfilter.tree import (
     Property,
     Text,
     Truth,
-    height,
+    measured,
 )
 
 MAX_LENGTH: Final = 16 * 1024
-"""Characters of an expression. Real ones have some dozens, a list for IN perhaps thousands; at this length,
-parsing blocks the broker for a few ms. 4.9.7 has no limit."""
+"""Characters of an expression. Real ones have some dozens, a list for IN perhaps thousands. 4.9.7 has no limit."""
+
+MAX_PARTS: Final = 2048
+"""Values, signs, parentheses, NOTs and IS NULLs of an expression, a list for IN being one of them: a thousand
+comparisons, of 16 characters each if it is as long as it may be. Compiling these blocks a broker for 17 ms."""
 
 MAX_DEPTH: Final = 32
 """Nested parentheses, NOTs and signs. 4.9.7 goes on until Java's stack overflows, and then refuses."""
@@ -62,10 +65,11 @@ _ORDERINGS: Final = (">", ">=", "<", "<=")
 
 class Parsed(msgspec.Struct, frozen=True):
     """ignored_from: where text begins that is ignored because the expression was complete before it; None if
-    there is none."""
+    there is none. size: the tree's nodes."""
 
     tree: Node
     ignored_from: int | None
+    size: int
 
 
 def parse(text: str) -> Parsed:
@@ -80,14 +84,16 @@ class _Parser:
         self._lexer = Lexer(text)
         self._ahead: Word | None = None
         self._depth = 0
+        self._parts = 0
 
     def parse(self) -> Parsed:
         start = self._peek()
         tree = self._condition(self._disjunction(), start)
         following = self._peek()
-        if height(tree) > MAX_HEIGHT:
+        height, size = measured(tree)
+        if height > MAX_HEIGHT:
             raise self._error(f"more than {MAX_HEIGHT} comparisons in a row without AND or OR", following)
-        return Parsed(tree, None if following.kind == END else following.position)
+        return Parsed(tree, None if following.kind == END else following.position, size)
 
     # ---- words
 
@@ -106,6 +112,11 @@ class _Parser:
         if word.kind != kind and word.kind not in more:
             raise self._error(f"{word} where {' or '.join((kind, *more))} should be", word)
         return self._take()
+
+    def _count(self, word: Word) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise self._error(f"more than {MAX_PARTS} values, signs, parentheses and NOTs", word)
 
     def _error(self, reason: str, word: Word) -> Sql92Error:
         return Sql92Error(reason, self._lexer.text, word.position)
@@ -145,6 +156,7 @@ class _Parser:
         while (word := self._peek()).kind in ("=", "<>", "IS"):
             self._take()
             if word.kind == "IS":
+                self._count(word)
                 negated = self._expect("NULL", "NOT").kind == "NOT"
                 if negated:
                     self._expect("NULL")
@@ -188,6 +200,7 @@ class _Parser:
         return self._in(word, left, negated) if word.kind == "IN" else self._between(word, left, negated)
 
     def _between(self, word: Word, value: Node, negated: bool) -> Node:
+        self._count(word)  # its value is compared twice
         low = self._unary()
         self._expect("AND")
         high = self._unary()
@@ -214,6 +227,7 @@ class _Parser:
         if word.kind not in ("+", "-", "NOT"):
             return self._primary()
         self._deeper(self._take())
+        self._count(word)
         start = self._peek()
         operand = self._unary()
         self._depth -= 1
@@ -228,6 +242,7 @@ class _Parser:
 
     def _primary(self) -> Node:
         word = self._take()
+        self._count(word)
         if word.kind == TEXT:
             return Text(_unquoted(word))
         if word.kind == DECIMAL:

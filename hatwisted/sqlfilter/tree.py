@@ -6,7 +6,6 @@ node, so that a hundred alternatives don't nest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import Enum
 from typing import TypeAlias
 
@@ -96,23 +95,17 @@ Node: TypeAlias = (
 BOOLEANS = (Truth, Comparison, IsNull, Membership, Not, Cast, Chain)
 """Nodes that give true, false or null, and nothing else."""
 
-
-def height(tree: Node) -> int:
-    """Levels of nodes."""
-    return sum(1 for _ in _levels(tree))
+_PARENTS = frozenset((Chain, Comparison, Negation, IsNull, Not))
+"""Nodes that have others."""
 
 
-def size(tree: Node) -> int:
-    """Nodes in all."""
-    return sum(map(len, _levels(tree)))
-
-
-def _levels(tree: Node) -> Iterator[list[Node]]:
-    """The nodes level by level, without recursion: the height isn't limited yet."""
-    level = [tree]
+def measured(tree: Node) -> tuple[int, int]:
+    """Levels of nodes, and nodes in all. Without recursion: the height isn't limited yet."""
+    height, size, level = 0, 0, [tree]
     while level:
-        yield level
-        level = [child for node in level for child in _children(node)]
+        height, size = height + 1, size + len(level)
+        level = [child for node in level if type(node) in _PARENTS for child in _children(node)]
+    return height, size
 
 
 def _children(node: Node) -> tuple[Node, ...]:

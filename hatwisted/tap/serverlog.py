@@ -10,8 +10,10 @@ command line.
 
 from __future__ import annotations
 
+import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,8 @@ import msgspec
 from twisted.logger import FileLogObserver, ILogObserver, LogEvent, formatEvent, textFileLogObserver
 from twisted.python.logfile import LogFile
 from twisted.python.usage import UsageError
+
+from hatwisted.store.disk.filesystem import FILE_MODE, PRIVATE
 
 DEFAULT_FILE: Final = "twistd.log"
 """A daemon's, as twistd names it."""
@@ -38,15 +42,25 @@ class RotatedLog(LogFile):
     - size: bytes; None: by day, or never
     - kept: former files that are kept, `path`.1 is the newest
     - today: the present day; None: not by day
+    - mode: permissions of a new file; one that is there keeps its own, and gives them to those that follow it
     """
 
     def __init__(
-        self, path: Path, size: int | None, kept: int, today: Callable[[], date] | None = None
+        self,
+        path: Path,
+        size: int | None,
+        kept: int,
+        today: Callable[[], date] | None = None,
+        mode: int = FILE_MODE & ~PRIVATE,
     ) -> None:
         self._today = today
-        super().__init__(path.name, str(path.parent), rotateLength=size, maxRotatedFiles=kept)
+        super().__init__(
+            path.name, str(path.parent), rotateLength=size, defaultMode=mode, maxRotatedFiles=kept
+        )
 
     def _openFile(self) -> None:
+        with suppress(OSError):
+            self.defaultMode = stat.S_IMODE(Path(self.path).stat().st_mode)
         super()._openFile()
         modified = datetime.fromtimestamp(Path(self.path).stat().st_mtime).date()
         self._day = modified if self.size else self._today and self._today()
@@ -75,9 +89,10 @@ class LogPlan:
     - rotate: "daily", "never", or a size such as 64m
     - kept: former files to keep
     - form: "text" or "json"
+    - umask: permissions that new files don't get
     """
 
-    def __init__(self, rotate: str, kept: str, form: str) -> None:
+    def __init__(self, rotate: str, kept: str, form: str, umask: int = PRIVATE) -> None:
         self._size = _size(rotate)
         self._daily = rotate == DAILY
         if not kept.isdecimal() or not int(kept):
@@ -86,6 +101,7 @@ class LogPlan:
         if form not in FORMATS:
             raise UsageError(f"--log-format {form}: must be text or json")
         self._form = form
+        self._mode = FILE_MODE & ~umask
         self._file: RotatedLog | None = None
 
     def observer(self, path: str | None, *, daemon: bool) -> ILogObserver:
@@ -98,7 +114,7 @@ class LogPlan:
         else:
             today = date.today if self._daily else None
             out = self._file = RotatedLog(
-                Path(path or DEFAULT_FILE).absolute(), self._size, self._kept, today
+                Path(path or DEFAULT_FILE).absolute(), self._size, self._kept, today, self._mode
             )
         if self._form == "json":
             return FileLogObserver(out, json_line)

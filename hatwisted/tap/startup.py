@@ -69,7 +69,7 @@ class ServerOptions(usage.Options):
 
     def postOptions(self) -> None:
         """Have twistd use our log, unless it was given another."""
-        self.log_plan = LogPlan(self["log-rotate"], self["log-keep"], self["log-format"])
+        self.log_plan = LogPlan(self["log-rotate"], self["log-keep"], self["log-format"], _umask(self))
         twistd = self.parent
         if twistd is not None and not twistd.get("logger") and not twistd.get("syslog"):
             twistd["logger"] = process_log.use(
@@ -152,7 +152,7 @@ def make_service(
 
 def _umask(options: ServerOptions) -> int:
     """What is kept from other users of the machine: everything, unless twistd was told otherwise (--umask)."""
-    given = None if options.parent is None else options.parent["umask"]
+    given = None if options.parent is None else options.parent.get("umask")
     return PRIVATE if given is None else int(given)
 
 

@@ -16,8 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.role import Role
+from hatwisted.broker.tabletext import TableText
 from hatwisted.timing.throttle import LogThrottle, more_like_it
-from hatwisted.wire import fastjson
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import DataVersion, decode_body, encode_body
 
@@ -98,6 +98,7 @@ class SubscriptionGroupTable:
         self._forbidden: dict[str, Any] | UnsetType = UNSET
         self._listeners: list[Callable[[], None]] = []
         self._full = LogThrottle(clock)
+        self._text = TableText("subscriptionGroupTable")
         self.version = DataVersion(timestamp=self._now())
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -176,7 +177,9 @@ class SubscriptionGroupTable:
 
     def encode(self) -> bytes:
         """The content of subscriptionGroup.json."""
-        return fastjson.dumps_pretty(self.table())
+        return self._text.text(
+            msgspec.structs.replace(self.table(), subscription_group_table={}), self._groups
+        )
 
     def encode_compact(self) -> bytes:
         """The answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.requests import Refusal
-from hatwisted.wire import fastjson
+from hatwisted.broker.tabletext import TableText
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH, SCHEDULE_TOPIC
 from hatwisted.wire.registration import (
@@ -121,6 +121,7 @@ class TopicConfigTable:
         self._system = frozenset(self._topics) | NOT_FOR_PRODUCERS | {AUTO_CREATE_TOPIC, TRACE_TOPIC}
         self._listeners: list[Callable[[], None]] = []
         self._on_made: list[Callable[[str], None]] = []
+        self._text = TableText("topicConfigTable")
         self.version = DataVersion(timestamp=self._now())
         self.filed = 0
         """When the table in the file that was read had changed last (ms); 0 without a file."""
@@ -283,7 +284,7 @@ class TopicConfigTable:
 
     def encode(self) -> bytes:
         """The content of topics.json."""
-        return fastjson.dumps_pretty(self.table())
+        return self._text.text(TopicTable(data_version=self.version, topic_config_table={}), self._topics)
 
     def encode_compact(self) -> bytes:
         """The answer to GET_ALL_TOPIC_CONFIG."""

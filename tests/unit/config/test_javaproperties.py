@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.config import javaproperties
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import (
+    MAX_LINES,
     Entry,
     check_text,
     format_property,
@@ -52,6 +54,11 @@ class Rewriting(SynchronousTestCase):
 
 
 class PropertiesSyntax(SynchronousTestCase):
+    def test_a_file_has_so_many_lines(self) -> None:
+        self.assertEqual(len(parse("a=1\n" * MAX_LINES)), MAX_LINES)
+        error = self.assertRaises(ConfigError, parse, "\n" * MAX_LINES + "a=1")
+        self.assertEqual(str(error), f"broker.conf:{MAX_LINES + 1}: more than {MAX_LINES} lines")
+
     def test_B14_as_java_reads_it(self) -> None:
         for text, expected in json.loads(JAVA_VECTORS.read_text()):
             if expected is None:
@@ -73,6 +80,7 @@ class PropertiesSyntax(SynchronousTestCase):
     def test_B176_lines_that_go_on_are_each_read_once(self) -> None:
         self.assertEqual(parse("a\\\n" * 1000 + "=1"), [("a" * 1000, "1", 1)])
         self.assertEqual(parse("\\\n# no entry yet\na=1\\\n\\\n"), [("a", "1", 3)])
+        self.patch(javaproperties, "MAX_LINES", 1 << 20)
         self.assertTrue(grows_linearly(lambda size: parse("a\\\n" * size), 40_000))
 
     def test_a_repeated_key_is_kept_in_order(self) -> None:

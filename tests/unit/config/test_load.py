@@ -71,6 +71,11 @@ class Loading(ConfigCase):
             ],
         )
 
+    def test_of_many_unknown_keys_the_first_are_named(self) -> None:
+        (warning,) = self.warnings(self.load("".join(f"xyzzy{number}=1\n" for number in range(2000))))
+        self.assertIn("xyzzy0 (line 1), xyzzy1 (line 2)", warning)
+        self.assertTrue(warning.endswith("xyzzy19 (line 20) and 1980 more"), warning)
+
     def test_keys_without_effect_are_reported_when_that_matters(self) -> None:
         self.assertEqual(
             self.warnings(self.load("\nenableLmq=true\n")),

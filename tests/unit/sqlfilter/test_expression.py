@@ -8,7 +8,7 @@ from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import CACHED, CACHED_LONG, LONG, Sql92Filter, sql92_filter
 from hatwisted.sqlfilter.javanumbers import NotComparable, java_double, java_integer, java_long
 from hatwisted.sqlfilter.lexer import END, Lexer
-from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH
+from hatwisted.sqlfilter.parser import MAX_DEPTH, MAX_HEIGHT, MAX_LENGTH, MAX_PARTS
 from tests.support.golden import SQL92
 from tests.support.growth import grows_linearly
 
@@ -132,6 +132,17 @@ class TestRefusals(SynchronousTestCase):
         padding = " " * (MAX_LENGTH - 1)
         Sql92Filter(padding + "a")
         self.refused(padding + "aa", f"more than {MAX_LENGTH}", 1, MAX_LENGTH + 1)
+
+    def test_so_many_values_and_signs(self):
+        for one, parts in (
+            ("a", 1), ("a=1", 2), ("a IS NULL", 2), ("(a)", 2), ("NOT a", 2), ("a=-1", 3),
+            ("a BETWEEN 1 AND 2", 4),
+        ):  # fmt: skip
+            most, fill = divmod(MAX_PARTS, parts)
+            whole = " OR ".join([one] * most + ["a"] * fill)
+            Sql92Filter(whole)
+            self.refused(f"{whole} OR a", f"more than {MAX_PARTS} values", 1, len(whole) + 5)
+        Sql92Filter("a IN(" + "'x'," * (MAX_LENGTH // 4 - 10) + "'x')")
 
     def test_compiled_expressions_are_kept_up_to_a_limit(self):
         first = sql92_filter("a = 1")

@@ -38,6 +38,39 @@ class LogFileTests(SynchronousTestCase):
         self.assertEqual(self.names(), ["a.log", "a.log.1", "a.log.2"])
         self.assertEqual(Path(f"{self.path}.1").read_text(), "line 7....\n")
 
+    def modes(self) -> list[int]:
+        return [(self.folder / name).stat().st_mode & 0o777 for name in self.names()]
+
+    def test_files_are_their_owners_alone(self) -> None:
+        self.addCleanup(os.umask, os.umask(0))
+        log = self.opened(10, 2)
+        for number in range(3):
+            log.write(f"line {number}....\n")
+        self.assertEqual(self.modes(), [0o600] * 3)
+
+    def test_a_file_that_is_there_keeps_its_mode_and_gives_it_to_the_next(self) -> None:
+        self.path.write_text("before\n")
+        self.path.chmod(0o640)
+        log = self.opened(10, 2)
+        for number in range(3):
+            log.write(f"line {number}....\n")
+        self.assertEqual(self.modes(), [0o640] * 3)
+
+    def test_a_file_that_somebody_else_has_made_keeps_its_mode_when_it_is_opened_again(self) -> None:
+        log = self.opened(None, 2)
+        self.path.rename(f"{self.path}.moved")
+        self.path.write_text("")
+        self.path.chmod(0o640)
+        log.reopen()
+        self.assertEqual(self.modes(), [0o640, 0o600])
+
+    def test_an_operators_mask_counts_instead(self) -> None:
+        plan = LogPlan("never", "3", "text", 0o027)
+        plan.observer(str(self.path), daemon=True)
+        assert plan._file is not None
+        self.addCleanup(plan._file.close)
+        self.assertEqual(self.modes(), [0o640])
+
     def test_how_many_are_kept_unless_somebody_says(self) -> None:
         self.assertEqual(BrokerOptions()["log-keep"], str(KEPT_FILES))
         log = self.opened(10, KEPT_FILES)
