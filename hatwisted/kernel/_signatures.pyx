@@ -126,19 +126,20 @@ cdef class Wish:
         return True
 
 
-def check_signatures(list requests not None, Py_ssize_t first, dict keys not None, set granted not None):
+def check_signatures(requests, Py_ssize_t first, dict keys not None, set granted not None):
     """See `hatwisted.kernel.pure.CheckSignatures`."""
     cdef lanes_message messages[TOGETHER]
     cdef const unsigned char *given[TOGETHER]
+    cdef list sends = requests if type(requests) is list else list(requests)
     cdef PyObject *header
-    cdef Py_ssize_t index = first, count, checked, end = len(requests)
+    cdef Py_ssize_t index = first, count, checked, end = len(sends)
     cdef Wish wish = Wish.__new__(Wish)
     if first < 0:
         raise IndexError("a negative place among the requests")
     while end - index >= FEW:
         count = 0
         while count < TOGETHER and index + count < end:
-            request = requests[index + count]
+            request = sends[index + count]
             if type(request) is not COMMAND:
                 break
             head = <object>slot_get(<PyObject *>request, HEAD)
@@ -163,7 +164,7 @@ def check_signatures(list requests not None, Py_ssize_t first, dict keys not Non
         for checked in range(count):
             if not is_text_of(messages[checked].digest, given[checked]):
                 return index
-            request = requests[index]
+            request = sends[index]
             slot_set(<PyObject *>request, ENCODED, <PyObject *>NOTHING)
             slot_set(<PyObject *>request, SIGNED, <PyObject *>NOTHING)
             index += 1

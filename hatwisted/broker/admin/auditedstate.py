@@ -10,6 +10,7 @@ from hatwisted.acl.account import ACCESS_KEY, SECRET_KEY
 from hatwisted.acl.aclfile import ACCOUNTS, ADDRESSES
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.audittrail import MAX_STATE, State
+from hatwisted.broker.admin.progresswalk import at_once, topics_of
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
@@ -44,7 +45,7 @@ def audited_states(
     def progress(group_field: str) -> State:
         def of_group(request: RemotingCommand) -> object:
             group, topic = request.ext.get(group_field, ""), request.ext.get("topic", "").strip()
-            topics = [topic] if topic else tables.offsets.topics_by_group().get(group, [])
+            topics = [topic] if topic else at_once(topics_of(tables.offsets, group))
             # No more of a topic's queues than a line shows.
             return {
                 name: dict(islice(tables.offsets.queues(group, name).items(), MAX_STATE // PAIR))

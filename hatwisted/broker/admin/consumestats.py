@@ -17,6 +17,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.admin.brokerstats import BrokerStats
+from hatwisted.broker.admin.progresswalk import groups_of, topics_by_group, topics_of
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.requests import BadClientData, Walk, answer_in_steps
@@ -127,9 +128,8 @@ class ConsumeStatsProcessors:
     def group(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         group, topic = text_field(request.ext, "consumerGroup"), request.ext.get("topic", "").strip()
         stats = ConsumeStats()
-        for config in self._consumed(
-            group, [topic] if topic else self._offsets.topics_by_group().get(group, ())
-        ):
+        topics = [topic] if topic else (yield from topics_of(self._offsets, group))
+        for config in self._consumed(group, topics):
             self._check_size(len(stats.queues) + config.read_queue_nums)
             yield from self._add_topic(
                 stats, group, config, config.read_queue_nums, request.version >= V5_0_0
@@ -141,7 +141,7 @@ class ConsumeStatsProcessors:
         ordered_only = bool_field(request.ext, "isOrder")
         queues, behind = 0, 0
         every: list[dict[str, list[dict[str, object]]]] = []
-        topics = self._offsets.topics_by_group()
+        topics = yield from topics_by_group(self._offsets)
         for number, group in enumerate(self._groups.table().subscription_group_table):
             found = []
             for config in self._consumed(group, topics.get(group, ())):
@@ -241,7 +241,8 @@ class ConsumeStatsProcessors:
         left_out = set(ext.get("filterGroups", "").split(","))
         lowest: dict[int, int] = {}
         queues = 0
-        for number, group in enumerate(self._offsets.groups_of(topic), 1):
+        groups = yield from groups_of(self._offsets, topic)
+        for number, group in enumerate(groups, 1):
             if number % GROUPS_PER_STEP == 0:
                 yield
             if group in left_out:

@@ -18,6 +18,7 @@ from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.broker.admin.progresswalk import at_once, topics_of
 from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.requests import Refusal, Walk, answer_bad_requests, answer_in_steps
@@ -219,7 +220,7 @@ class OffsetResets:
         ext = request.ext
         source, target = text_field(ext, "srcGroup"), text_field(ext, "destGroup")
         topic, offline = ext.get("topic", "").strip(), bool_field(ext, "offline")
-        for name in [topic] if topic else self._offsets.topics_by_group().get(source, ()):
+        for name in [topic] if topic else at_once(topics_of(self._offsets, source)):
             if self._topics.get(name) is not None and (offline or self._clients.subscribes(source, name)):
                 self._offsets.clone(source, target, name)
         return response(request)

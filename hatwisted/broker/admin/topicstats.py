@@ -8,6 +8,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.admin.connections import subscription_data
 from hatwisted.broker.admin.consumestats import QUEUES_PER_STEP
+from hatwisted.broker.admin.progresswalk import groups_of
 from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.requests import Walk, answer_bad_requests, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
@@ -72,8 +73,8 @@ class TopicView:
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
         table.register(RequestCode.GET_TOPIC_STATS_INFO, answer_in_steps(self._steps, self.stats))
+        table.register(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, answer_in_steps(self._steps, self.groups))
         for code, handler in (
-            (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.groups),
             (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.system_topics),
             (RequestCode.QUERY_CONSUME_QUEUE, self.entries),
         ):
@@ -97,13 +98,14 @@ class TopicView:
         last = self._store.message_time(topic, queue_id, high - 1) if high else 0
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=last)
 
-    def groups(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def groups(self, _connection: RemotingConnection, request: RemotingCommand) -> Walk:
         """Who consumes the topic now, and who has."""
         topic = text_field(request.ext, "topic")
         found = dict.fromkeys(
             name for name, group in self._clients.consumers.items() if topic in group.subscriptions
         )
-        found |= dict.fromkeys(self._offsets.groups_of(topic))
+        consumed = yield from groups_of(self._offsets, topic)
+        found |= dict.fromkeys(consumed)
         return response(request, body=fastjson.dumps_compact({"groupList": list(found)}))
 
     def system_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:

@@ -321,7 +321,9 @@ class RateTests(AllowListCase):
         self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file), account_request_rate=8)
         self.assertEqual(self.sends(account=ADMIN).count(0), 9)
         self.assertEqual(self.sends(OTHER, account=ADMIN).count(ResponseCode.SYSTEM_BUSY), 30)
-        self.assertEqual(self.sends(account=Credentials(ADMIN.access_key, "wrong-key")), [1] * 30)
+        # Tries of keys have a limit of their own.
+        wrong = self.sends(account=Credentials(ADMIN.access_key, "wrong-key"))
+        self.assertEqual(wrong[:10], [1] * 10)
 
     def test_nobody_asks_at_anothers_expense(self) -> None:
         file = self.nodes.folder / "plain_acl.yml"

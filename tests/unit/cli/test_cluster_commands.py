@@ -669,7 +669,8 @@ class TestCommands(CommandsCase):
             self.addCleanup(port.stopListening)
             address = f"127.0.0.1:{port.getHost().port}"
             member = Member("DefaultCluster", f"mute-{number}", 0, address)
-            self.rig.names.routes.register(member, {}, DataVersion(), number)
+            for _ in self.rig.names.routes.register(member, {}, DataVersion(), number):
+                pass
         listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])
 

@@ -118,6 +118,10 @@ class SignaturesTests(SynchronousTestCase):
         del self.keys["account16"]
         self.assertEqual(self.let_in([self.sent(b"body")] * 4), 0)
 
+    def test_any_sequence_will_do(self) -> None:
+        requests = tuple(self.sent(b"body") for _ in range(4))
+        self.assertEqual(compiled().check_signatures(requests, 0, self.keys, self.granted), 4)
+
     def test_a_negative_place_is_refused(self) -> None:
         self.assertRaises(IndexError, self.let_in, [self.sent(b"body")] * 4, -1)
 
