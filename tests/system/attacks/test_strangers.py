@@ -26,7 +26,8 @@ from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, free_port, wait_until
 from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
 from tests.fuzz.pagetargets import HELLO
-from tests.support.bystander import Bystander, Watched, scheduled
+from tests.support.bystander import Bystander, Watched
+from tests.support.ownpace import scheduled, within
 from tests.support.scriptedgroup import ScriptedServer, response
 from tests.support.soak import times
 
@@ -37,6 +38,8 @@ PATIENCE = 0.05 if CLOSELY else 0.5
 """Seconds that the master may compute, on whatever it is, between an honest client's send and its answer: the
 99th percentile. A freeze takes seconds, and what else the machine does counts for nothing. The soak looks closely:
 neither may the sends themselves take longer, though a slave has to acknowledge them."""
+OWN_SECONDS = 20.0
+"""Of a server's own, in which it lets somebody in and answers a probe."""
 SENDS = 100
 """How many there have to be then."""
 ROUNDS = 4
@@ -145,6 +148,32 @@ def members_of_many_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> N
             with contextlib.suppress(OSError):
                 while peer.recv(MIB):
                     pass
+
+
+def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """In a topic that exists; the table is written and sent to the slave each time, and looked through."""
+    fields = {"topic": "Bystander", "queueId": "0", "commitOffset": "0"}
+    peer = connect(group.master_port, stack)
+    for first in range(0, 60_000, 1000):
+        names = (f"unknown-{number}" for number in range(first, first + 1000))
+        pour(peer, *(encode_frame(15, 1, fields | {"consumerGroup": name}) for name in names))
+        with contextlib.suppress(OSError):
+            while len(peer.recv(MIB)) == MIB:
+                pass
+    for code, ext in ((208, {"consumerGroup": "unknown-1"}), (300, {"topic": "Bystander"})):
+        pour(connect(group.master_port, stack), *(encode_frame(code, number, ext) for number in range(50)))
+
+
+def topics_by_the_thousand(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """A message makes each, and has the table written."""
+    name, ends = f"made-{time.monotonic_ns()}", time.monotonic() + 6
+    with group.master_client(60) as client:
+        for first in range(0, 4000, 50):
+            if time.monotonic() > ends:
+                break
+            topics = (f"{name}-{number}" for number in range(first, first + 50))
+            for opaque in [client.post(310, send_fields(topic, 0, {}), b"x") for topic in topics]:
+                client.answer(opaque)
 
 
 def unread_answers(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
@@ -357,18 +386,30 @@ def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """Half requests, half handshakes, answers and events that nobody takes, a body without an end."""
-    ports = [(group.settings["metricsPort"], "healthz"), (group.settings["dashboardPort"], "")]
-    for configured, probe in (*ports, (group.namesrv_settings["metricsPort"], "healthz")):
+    assert group.namesrv is not None
+    pages = [
+        (group.master.pid, group.settings["metricsPort"], "healthz"),
+        (group.master.pid, group.settings["dashboardPort"], ""),
+        (group.namesrv.pid, group.namesrv_settings["metricsPort"], "healthz"),
+    ]
+    for pid, configured, probe in pages:
         port = int(str(configured))
+
+        def pour_in(*data: bytes, pid: int = pid, port: int = port) -> None:
+            pour(within(pid, OWN_SECONDS, lambda: connect(port, stack, STRANGER)), *data)
+
+        def probed(port: int = port, probe: str = probe) -> int:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=60) as answer:
+                return int(answer.status)
+
         for begun in (b"GET /metrics HTTP/1.1\r\nX: ", HELLO):
             for _ in range(100):
-                pour(connect(port, stack, STRANGER), begun)
+                pour_in(begun)
         for path in (b"metrics", b"healthz", b"stream", b""):
-            pour(connect(port, stack, STRANGER), *[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
+            pour_in(*[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
         head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 << 40)
-        pour(connect(port, stack, STRANGER), head, *[bytes(MIB)] * 100)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=60) as answer:
-            assert answer.status == 200
+        pour_in(head, *[bytes(MIB)] * 100)
+        assert within(pid, OWN_SECONDS, probed) == 200
 
 
 ATTACKS: tuple[Attack, ...] = (
@@ -376,6 +417,8 @@ ATTACKS: tuple[Attack, ...] = (
     pulls_that_wake,
     unread_answers,
     members_of_many_groups,
+    progress_of_unknown_groups,
+    topics_by_the_thousand,
     continuation_lines,
     escaped_quotes,
     many_short_values,
