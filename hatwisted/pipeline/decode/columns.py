@@ -19,8 +19,6 @@ from hatwisted.pipeline.decode.ragged import constant
 
 TRANSACTIONS: Final = ("none", "prepared", "commit", "rollback")
 """By the two transaction bits of sysFlag."""
-
-_TRANSACTION_NAMES: Final = pa.array(TRANSACTIONS)
 _MICROSECONDS: Final = 1000  # in a ms
 _LONGEST: Final = (1 << 63) // _MICROSECONDS
 _TIME: Final = arrow_schema(("store_timestamp",)).field(0).type
@@ -92,7 +90,7 @@ class Columns:
         codes: Any = self.records.heads["sys_flag"] >> 2 & 3
         if not codes.any():
             return constant(TRANSACTIONS[0], len(codes))
-        return _TRANSACTION_NAMES.take(pa.array(codes.astype(np.int32)))
+        return pa.array(TRANSACTIONS).take(pa.array(codes.astype(np.int32)))
 
     def topics(self) -> pa.Array:
         """string[n]."""

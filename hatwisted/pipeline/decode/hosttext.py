@@ -7,6 +7,7 @@ is formatted once, and the rows share the result. IPv6 hosts, which few logs hav
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +22,6 @@ from hatwisted.wire.hostport import HostPort
 
 FEW: Final = 20
 """Distinct hosts above which Arrow's functions are cheaper than formatting one by one."""
-
-_OCTETS: Final = pa.array([str(octet) for octet in range(256)])
 
 
 def born_hosts(records: Records) -> pa.Array:
@@ -52,13 +51,20 @@ def _hosts(records: Records, name: str, long_bit: int) -> pa.Array:
     return texts
 
 
+@cache
+def _octets() -> pa.Array:
+    """0 to 255. Made once needed: the first array that Arrow makes of a list has it load pandas, if there is one,
+    and Spark imports this to look for sources."""
+    return pa.array([str(octet) for octet in range(256)])
+
+
 def _ipv4_texts(hosts: npt.NDArray[np.uint64]) -> pa.Array:
     """Address and port of each number; the port is signed on disk."""
     if len(hosts) < FEW:
         raw = hosts.astype(">u8").tobytes()
         return pa.array([str(HostPort.unpack(raw, at)) for at in range(0, len(raw), 8)], pa.string())
     octets = [
-        _OCTETS.take(pa.array((hosts >> np.uint64(shift) & np.uint64(0xFF)).astype(np.int64)))
+        _octets().take(pa.array((hosts >> np.uint64(shift) & np.uint64(0xFF)).astype(np.int64)))
         for shift in (56, 48, 40, 32)
     ]
     ports = pa.array((hosts & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)).cast(pa.string())

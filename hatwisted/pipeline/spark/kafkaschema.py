@@ -27,7 +27,7 @@ from hatwisted.wire import layout
 SCHEMAS: Final = ("own", "kafka")
 LOG_APPEND_TIME: Final = 1
 """Kafka's number for times that the broker gives."""
-NO_HEADERS: Final = pa.array(sorted(NOT_COPIED | {layout.PROPERTY_KEYS}))
+NO_HEADERS: Final = tuple(sorted(NOT_COPIED | {layout.PROPERTY_KEYS}))
 """Properties that aren't the program's, and the key, which has a column."""
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _COLUMNS: Final[dict[str, tuple[pa.DataType, str]]] = {
@@ -100,7 +100,7 @@ def _headers(properties: pa.MapArray) -> pa.Array:
     bounds = np.asarray(properties.offsets)
     names = properties.keys.slice(bounds[0], bounds[-1] - bounds[0])
     values = properties.items.slice(bounds[0], bounds[-1] - bounds[0])
-    taken = pc.invert(pc.is_in(names, NO_HEADERS))
+    taken = pc.invert(pc.is_in(names, pa.array(NO_HEADERS)))
     places = np.concatenate(([0], np.cumsum(np.asarray(taken)))).astype(np.int32)[bounds - bounds[0]]
     headers = pa.StructArray.from_arrays(
         [names.filter(taken), values.filter(taken).cast(pa.binary())], fields=list(_HEADER)

@@ -49,3 +49,10 @@ def test_the_user_s_own_module_of_that_name_is_run(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("ran = __name__")
     found = python("import sys; print(sys.modules['sitecustomize'].ran)", LIBRARIES / "pyspark.zip", tmp_path)
     assert found == "sitecustomize"
+
+
+def test_whoever_looks_for_sources_needn_t_wait_for_pandas() -> None:
+    """Each session does so once, whether it reads logs or not."""
+    program = "import sys, pyspark_commitlog, pyspark_rocketmq; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -150,6 +150,32 @@ def members_of_many_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> N
                     pass
 
 
+def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """In a topic that exists; the table is written and sent to the slave each time, and looked through."""
+    fields = {"topic": "Bystander", "queueId": "0", "commitOffset": "0"}
+    peer = connect(group.master_port, stack)
+    for first in range(0, 60_000, 1000):
+        names = (f"unknown-{number}" for number in range(first, first + 1000))
+        pour(peer, *(encode_frame(15, 1, fields | {"consumerGroup": name}) for name in names))
+        with contextlib.suppress(OSError):
+            while len(peer.recv(MIB)) == MIB:
+                pass
+    for code, ext in ((208, {"consumerGroup": "unknown-1"}), (300, {"topic": "Bystander"})):
+        pour(connect(group.master_port, stack), *(encode_frame(code, number, ext) for number in range(50)))
+
+
+def topics_by_the_thousand(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """A message makes each, and has the table written."""
+    name, ends = f"made-{time.monotonic_ns()}", time.monotonic() + 6
+    with group.master_client(60) as client:
+        for first in range(0, 4000, 50):
+            if time.monotonic() > ends:
+                break
+            topics = (f"{name}-{number}" for number in range(first, first + 50))
+            for opaque in [client.post(310, send_fields(topic, 0, {}), b"x") for topic in topics]:
+                client.answer(opaque)
+
+
 def unread_answers(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """Of all that a message's pull may bring, many times on many connections."""
     with group.master_client() as client:
@@ -391,6 +417,8 @@ ATTACKS: tuple[Attack, ...] = (
     pulls_that_wake,
     unread_answers,
     members_of_many_groups,
+    progress_of_unknown_groups,
+    topics_by_the_thousand,
     continuation_lines,
     escaped_quotes,
     many_short_values,
