@@ -19,10 +19,12 @@ from hatwisted.sim.decay import Decay
 from hatwisted.sim.faultplan import HOSTS, Fault
 from hatwisted.sim.group import Group
 from hatwisted.sim.history import Violation
+from hatwisted.sim.machine import ProcessClock
 from hatwisted.sim.messageload import QUEUES, TOPICS
 from hatwisted.sim.progresspromises import ProgressPromises
 from hatwisted.sim.promises import Promises
 from hatwisted.sim.setup import DELAYS
+from hatwisted.sim.simclock import SimCall
 from hatwisted.sim.tablepromises import TablePromises
 from hatwisted.sim.waitwatch import WaitWatch
 from hatwisted.store.errors import DamagedLog, StoreError
@@ -66,6 +68,7 @@ class Operator:
         self._promises = promises
         self._due: dict[str, float] = {}
         self._down_for: dict[str, float] = {}
+        self._stopping: dict[str, tuple[ProcessClock, SimCall]] = {}
         self._kept: dict[str, float] = {}
         self._rebuilds: dict[str, set[str]] = {}
         """By machine: folders that are made anew at its next start."""
@@ -83,6 +86,9 @@ class Operator:
 
     def _restart(self) -> None:
         now = self._group.clock.seconds()
+        for name, (process, _) in list(self._stopping.items()):
+            if self._group.machines[name].process is not process:  # it was killed before it had stopped
+                self._stopped(name, process)
         for name, machine in self._group.machines.items():
             if machine.process is not None or name in self._group.hands_off or name in self.refused:
                 continue
@@ -223,20 +229,26 @@ class Operator:
         machine = group.machines[name]
         process = machine.process
         group.hands_off.add(name)
-        limit = group.clock.callLater(STOP_LIMIT, self._not_stopped, name, process)
+        assert process is not None
+        self._stopping[name] = process, group.clock.callLater(STOP_LIMIT, self._not_stopped, name, process)
 
         def stopped(_: object) -> None:
-            if limit.active():
-                limit.cancel()
-            group.hands_off.discard(name)
+            self._stopped(name, process)
             for left in machine.left_open:
                 self.violations.append(Violation("leak", f"{name} has stopped, and has {left}"))
 
         return machine.stop().addCallback(stopped)
 
-    def _not_stopped(self, name: str, process: object) -> None:
-        self._group.hands_off.discard(name)
-        if self._group.machines[name].process is process and process is not None:
+    def _stopped(self, name: str, process: ProcessClock) -> None:
+        if name in self._stopping and self._stopping[name][0] is process:
+            _, limit = self._stopping.pop(name)
+            if limit.active():
+                limit.cancel()
+            self._group.hands_off.discard(name)
+
+    def _not_stopped(self, name: str, process: ProcessClock) -> None:
+        self._stopped(name, process)
+        if self._group.machines[name].process is process:
             self.violations.append(Violation("stop", f"{name} hasn't stopped in {STOP_LIMIT:g} s"))
 
     def promote(self, fault: Fault) -> None:

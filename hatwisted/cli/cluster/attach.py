@@ -222,6 +222,8 @@ async def _master(cluster: Cluster, servers: str, name: str) -> Master:
             ", ".join(sorted(info.broker_addr_table)) or "none; brokers register where their namesrvAddr says"
         )
         raise CannotRun(f"no broker {name} at {servers}; known there: {known}")
+    if group.broker_name != name:
+        raise CannotRun(f"the name server {servers} says that {name} is {group.broker_name}: don't trust it")
     if MASTER_ID not in group.broker_addrs:
         raise CannotRun(f"{name} has no master at {servers} now: start it, it registers within 30 s")
     address = group.broker_addrs[MASTER_ID]

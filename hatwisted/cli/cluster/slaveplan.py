@@ -14,6 +14,7 @@ import msgspec
 
 from hatwisted.clientcore.tls import Tls
 from hatwisted.config.javaproperties import format_property
+from hatwisted.wire.printable import printable
 from hatwisted.wire.quantities import size_text
 from hatwisted.wire.registration import MASTER_ID, BrokerData
 
@@ -110,7 +111,8 @@ def conf_text(master: Master, settings: Mapping[str, str]) -> str:
     own = [key for key in settings if key not in AS_THE_MASTER]
     shared = [key for key in settings if key in AS_THE_MASTER]
     lines = [
-        f"# A slave of {master.group.broker_name}, whose master is at {master.address}.",
+        # In the name server's words, which mustn't end the line.
+        f"# A slave of {printable(master.group.broker_name)}, whose master is at {printable(master.address)}.",
         *(format_property(key, settings[key]) for key in own),
         "",
         "# As at the master, so that this store can take its place.",

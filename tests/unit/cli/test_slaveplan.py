@@ -63,6 +63,21 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(config.message_delay_level, "1s 5s")
         self.assertEqual(config.ha_first_sync.value, "minOffset")
 
+    def test_names_of_others_add_no_settings(self):
+        ends = "\nadminAllowList=*", "\radminAllowList=*", "\u2028adminAllowList=*", "\\", "\x1b[2J"
+        for end in ends:
+            named = BrokerData(
+                broker_name=f"a{end}", cluster=f"C{end}", broker_addrs={0: f"10.0.0.5{end}:10911"}
+            )
+            hostile = Master(name_servers="n:9876", group=named, config=CONFIG, log_begin=0, log_end=1)
+            text = conf_text(hostile, slave_settings(hostile, place()))
+            self.assertTrue(text.replace("\n", "").isprintable())
+            path = Path(self.mktemp())
+            path.write_text(text)
+            loaded = as_slave(load_broker_config(str(path), host=HOST))
+            self.assertEqual((loaded.warnings, loaded.config.admin_allow_list), ([], None))
+            self.assertEqual(loaded.config.broker_name, f"a{end}")
+
     def test_its_id_is_the_first_that_is_free(self):
         addresses = {0: "h:1", 1: "h:2", 3: "h:3"}
         self.assertEqual(slave_settings(master(addresses), place())["brokerId"], "2")
