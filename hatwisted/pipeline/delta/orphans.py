@@ -26,8 +26,8 @@ from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.names import BY_VERSION, SUFFIX, written_by
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 
-_NAME: Final = re.compile(rf'[^"/\\]+{re.escape(SUFFIX)}')
-"""Of a file, at the end of a path in JSON, which may be within a text of JSON."""
+_NAME: Final = re.compile(rf"part-[0-9a-f-]+{re.escape(SUFFIX)}")
+"""Of a file of ours (names.py), wherever it stands."""
 
 
 def remove_orphans(path: str, held: Claim | None = None) -> list[str]:
