@@ -7,7 +7,8 @@ Read `commitlogsource` with `commitlogstream`, `logtask` and `logplaces`; `rocke
 `refusedstream` (a mistake in a stream's options, told when Spark asks); `storelist` and `rocketmqoptions` say
 what is read. `rocketmqsink` writes to a cluster, `repeats` leaves out what was written twice; `deltasink` writes
 to a table, `planstream` has its tasks read what a source has planned. `sparksession` and `javahome` start Spark,
-`registration` makes the formats known to a session of somebody else's.
+`workersite.sitecustomize` has its Python workers start sooner, `registration` makes the formats known to a session
+of somebody else's.
 
 Nothing here decodes a record: that is `hatwisted.pipeline.decode`, which knows no Spark. Importing this
 package imports no PySpark; its modules do.

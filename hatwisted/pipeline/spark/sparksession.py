@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socketserver
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -35,6 +36,9 @@ STATIC: Final = {
 """Settings that have to be there when the JVM starts."""
 
 LOCALHOST: Final = "127.0.0.1"
+WORKER_SITE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workersite")
+"""On the path of Python workers (workersite/sitecustomize.py)."""
+PYTHON_PATH: Final = "PYTHONPATH"
 
 LOCAL: Final = {
     # A machine whose own name doesn't resolve can run a local session, too.
@@ -57,7 +61,8 @@ def spark_session(master: str = "local[2]", app: str = "hatwisted", **conf: str)
         _prepare(os.environ, master)
         builder = builder.master(master)
         builder = _configured(builder, STATIC | (LOCAL if master.startswith("local") else {}))
-    session = _configured(builder, RUNTIME | conf).getOrCreate()
+    with _worker_site(os.environ):
+        session = _configured(builder, RUNTIME | conf).getOrCreate()
     let_jvm_end(getattr(session.sparkContext, "_accumulatorServer", None))
     return session
 
@@ -66,6 +71,20 @@ def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> Spark
     for name, value in conf.items():
         builder = builder.config(name, value)
     return builder
+
+
+@contextmanager
+def _worker_site(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """What a JVM that is started meanwhile hands to its Python workers."""
+    before = environ.get(PYTHON_PATH)
+    environ[PYTHON_PATH] = os.pathsep.join(filter(None, (WORKER_SITE, before)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del environ[PYTHON_PATH]
+        else:
+            environ[PYTHON_PATH] = before
 
 
 def let_jvm_end(server: socketserver.BaseServer | None) -> None:

@@ -26,7 +26,8 @@ from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, free_port, wait_until
 from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
 from tests.fuzz.pagetargets import HELLO
-from tests.support.bystander import Bystander, Watched, scheduled
+from tests.support.bystander import Bystander, Watched
+from tests.support.ownpace import scheduled, within
 from tests.support.scriptedgroup import ScriptedServer, response
 from tests.support.soak import times
 
@@ -37,6 +38,8 @@ PATIENCE = 0.05 if CLOSELY else 0.5
 """Seconds that the master may compute, on whatever it is, between an honest client's send and its answer: the
 99th percentile. A freeze takes seconds, and what else the machine does counts for nothing. The soak looks closely:
 neither may the sends themselves take longer, though a slave has to acknowledge them."""
+OWN_SECONDS = 20.0
+"""Of a server's own, in which it lets somebody in and answers a probe."""
 SENDS = 100
 """How many there have to be then."""
 ROUNDS = 4
@@ -357,18 +360,30 @@ def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
 
 def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """Half requests, half handshakes, answers and events that nobody takes, a body without an end."""
-    ports = [(group.settings["metricsPort"], "healthz"), (group.settings["dashboardPort"], "")]
-    for configured, probe in (*ports, (group.namesrv_settings["metricsPort"], "healthz")):
+    assert group.namesrv is not None
+    pages = [
+        (group.master.pid, group.settings["metricsPort"], "healthz"),
+        (group.master.pid, group.settings["dashboardPort"], ""),
+        (group.namesrv.pid, group.namesrv_settings["metricsPort"], "healthz"),
+    ]
+    for pid, configured, probe in pages:
         port = int(str(configured))
+
+        def pour_in(*data: bytes, pid: int = pid, port: int = port) -> None:
+            pour(within(pid, OWN_SECONDS, lambda: connect(port, stack, STRANGER)), *data)
+
+        def probed(port: int = port, probe: str = probe) -> int:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=60) as answer:
+                return int(answer.status)
+
         for begun in (b"GET /metrics HTTP/1.1\r\nX: ", HELLO):
             for _ in range(100):
-                pour(connect(port, stack, STRANGER), begun)
+                pour_in(begun)
         for path in (b"metrics", b"healthz", b"stream", b""):
-            pour(connect(port, stack, STRANGER), *[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
+            pour_in(*[b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path] * 2000)
         head = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 << 40)
-        pour(connect(port, stack, STRANGER), head, *[bytes(MIB)] * 100)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=60) as answer:
-            assert answer.status == 200
+        pour_in(head, *[bytes(MIB)] * 100)
+        assert within(pid, OWN_SECONDS, probed) == 200
 
 
 ATTACKS: tuple[Attack, ...] = (
