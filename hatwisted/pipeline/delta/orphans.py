@@ -15,14 +15,19 @@ removes what readers of older versions still read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.names import BY_VERSION, written_by
+from hatwisted.pipeline.delta.names import BY_VERSION, SUFFIX, written_by
 from hatwisted.pipeline.delta.tablefolder import TableFolder
+
+_NAME: Final = re.compile(rf'[^"/\\]+{re.escape(SUFFIX)}')
+"""Of a file, at the end of a path in JSON, which may be within a text of JSON."""
 
 
 def remove_orphans(path: str, held: Claim | None = None) -> list[str]:
@@ -67,9 +72,8 @@ def _active_names(path: str) -> set[str]:
 
 
 def _mentioned(path: str, names: set[str]) -> set[str]:
-    """Those of `names` that a commit in the log adds or removes."""
+    """Those of `names` that a commit in the log adds, removes, or promises to another table."""
     found = set()
     for commit in TableFolder(path).commits():
-        for line in commit.splitlines():
-            found |= {name for name in names if name in line}
+        found |= names.intersection(_NAME.findall(commit))
     return found

@@ -34,7 +34,7 @@ from pyiceberg.manifest import (
 
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.icebergfiles import WRITTEN, FileIds
-from hatwisted.pipeline.iceberg.orphans import data_location, remove_left, remove_unmentioned
+from hatwisted.pipeline.iceberg.orphans import data_location, remove_left, remove_passed, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import SETTLED, append_once, line, summary_of
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ def remove_left_beside(name: IcebergName, ended: Iterable[str]) -> list[str]:
     - ended: names of the runs
     """
     beside = name.beside.load_if_any() if ended else None
-    return [] if beside is None else remove_left(beside, str(name.beside), ended)
+    if beside is None:
+        return []
+    return remove_left(beside, str(name.beside), ended) + remove_passed(beside, str(name.beside))
 
 
 def _promises(table: Table) -> Iterator[Promise]:

@@ -88,6 +88,23 @@ class FileIds:
         return int(number) if whose == run and number.isdigit() else None
 
 
+class SnapshotIds(FileIds):
+    """Names of files that the snapshot right after the one that was looked at may bring, or none: those of
+    compactions and merges.
+
+    - table: which they are of; as it is loaded, it's looked at
+    """
+
+    def __init__(self, table: Table | None) -> None:
+        super().__init__(uuid.uuid4().hex[:RUN_LETTERS])
+        self.table = table
+
+    @property
+    def sequence(self) -> int:
+        """See FileIds. Snapshots of format 1 have no numbers: it's 0 then."""
+        return 0 if self.table is None else self.table.metadata.next_sequence_number()
+
+
 class IcebergFiles:
     """`write` batches, then `close` for the finished files, or `drop`.
 

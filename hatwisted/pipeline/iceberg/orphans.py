@@ -7,9 +7,9 @@ nevertheless, which is done only if there are any. Lists of dead letters (deadle
 What a run leaves whose successor is killed before it comes to remove that stays, for tools such as Spark's
 `remove_orphan_files`.
 
-Merges of last messages claim nothing. Each of their files is for one snapshot, right after the one that was looked
-at. The snapshot's number is in the file's name: once the table has come to that number, the file is mentioned, or
-nobody can commit it any more.
+Merges of last messages claim nothing, and a claim doesn't end a compaction that has begun after it. Each of their
+files is for one snapshot, right after the one that was looked at, and has its number in its name: once the table
+has come to that number, the file is mentioned, or nobody can commit it any more.
 
 Where old snapshots expire, the files that compactions and deletions replaced go with them, as in Iceberg's own
 expiry. That is done where it's plain which those are: one line of snapshots, of which the oldest expire. Where

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.errors import Fenced, NoRoom, WrongTable
 from hatwisted.pipeline.delta.landedfiles import columns_to_read
 from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails
 from hatwisted.pipeline.delta.tails import Tail
@@ -125,13 +126,21 @@ class _ClaimedIceberg:
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots, but none that promises what nobody has kept."""
         from hatwisted.pipeline.iceberg.deadletters import settle
+        from hatwisted.pipeline.iceberg.icebergfiles import SnapshotIds
+        from hatwisted.pipeline.iceberg.orphans import remove_passed
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 
         settle(self.table, self.into.name)
         done, below = Compaction(), self.how.compact_below
         for table, name in ((self.table, self.into.name), (self.into.beside, self.into.name.beside)):
             if table is not None:
-                done += Compaction() if below is None else compact(table, str(name), below, self.ids)
+                if below is not None:
+                    # By other names than this run's: a claim doesn't end a compaction.
+                    found = compact(table, str(name), below, SnapshotIds(table))
+                    if found.added:
+                        with suppress(WrongTable, NoRoom):  # the next one tries again
+                            remove_passed(table, str(name))
+                    done += found
                 expire(table, str(name))
         return done
 
@@ -265,10 +274,11 @@ def settle_ended(table: Table, name: IcebergName, ended: Collection[str]) -> lis
     - ended: names of the runs
     """
     from hatwisted.pipeline.iceberg.deadletters import remove_left_beside, settle
-    from hatwisted.pipeline.iceberg.orphans import remove_left
+    from hatwisted.pipeline.iceberg.orphans import remove_left, remove_passed
 
     settle(table, name)
-    return remove_left(table, str(name), ended) + remove_left_beside(name, ended)
+    left = remove_left(table, str(name), ended) + remove_passed(table, str(name))
+    return left + remove_left_beside(name, ended)
 
 
 def rows_note(files: IcebergFiles) -> dict[str, str]:

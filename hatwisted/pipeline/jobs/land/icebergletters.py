@@ -8,7 +8,6 @@ hasn't seen.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.deadletters import settle
-from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds, data_files
+from hatwisted.pipeline.iceberg.icebergfiles import FileIds, SnapshotIds, data_files
 from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, noted, swap_files
 from hatwisted.pipeline.jobs.land.deltaletters import PLACE
@@ -115,7 +114,7 @@ def _replace(table: Table, name: str, topic: str, rows: pa.Table, change: Change
     - rows: their PLACE
     - change: what a file is to have instead
     """
-    ids = FileIds(uuid.uuid4().hex[:RUN_LETTERS])
+    ids = SnapshotIds(table)
     for _ in range(ATTEMPTS):
         with plainly(name):
             table.refresh()

@@ -11,7 +11,6 @@ two rows is later, and is repeated by pyiceberg on top of what it hasn't seen.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 
 from hatwisted.pipeline.delta.errors import NoRoom, WrongTable
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds, data_files
+from hatwisted.pipeline.iceberg.icebergfiles import SnapshotIds, data_files
 from hatwisted.pipeline.iceberg.orphans import remove_left, remove_passed, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, line, set_properties, summary_of, swap_files
 from hatwisted.pipeline.iceberg.upkeep import compact, expire
@@ -67,8 +66,7 @@ class IcebergKeyed:
     def __init__(self, name: str, what: Mapping[str, Any]) -> None:
         self._name = name
         self._what = what
-        self._run = uuid.uuid4().hex[:RUN_LETTERS]
-        self._ids = _NotingIds(self._run)
+        self._ids = _NotingIds(None)
         self._opened: Table | None = None
         self._seen: int | None = None
         """The snapshot that this run knows the table by."""
@@ -189,7 +187,7 @@ class IcebergKeyed:
         """Remove what this run has written since its last commit, while no other one is under way; but for what
         pyiceberg's threads are still writing."""
         with suppress(WrongTable, NoRoom):
-            remove_left(self._table, self._name, [self._run])
+            remove_left(self._table, self._name, [self._ids.run])
 
     def _tasks(self, rows: pa.Table) -> Iterator[FileScanTask]:
         """The files that may have their keys."""
@@ -214,16 +212,10 @@ class IcebergKeyed:
         return data_files(self._table, self._name, rows, self._ids) if len(rows) else []
 
 
-class _NotingIds(FileIds):
-    """Names of a run's files, and what its snapshots say. table: which they are of, as it was looked at."""
+class _NotingIds(SnapshotIds):
+    """Names of a run's files, and what its snapshots say."""
 
     merged: Merged | None = None
-    table: Table | None = None
-
-    @property
-    def sequence(self) -> int:
-        """See FileIds. Snapshots of format 1 have no numbers: it's 0 then."""
-        return 0 if self.table is None else self.table.metadata.next_sequence_number()
 
     @property
     def note(self) -> dict[str, str]:

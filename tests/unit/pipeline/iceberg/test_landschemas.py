@@ -20,8 +20,9 @@ from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.iceberg import deadletters, snapshots, upkeep
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.deadletters import settle
-from hatwisted.pipeline.iceberg.snapshots import claim
+from hatwisted.pipeline.iceberg.snapshots import IcebergClaim, claim
 from hatwisted.pipeline.jobs.land import locallanding
+from hatwisted.pipeline.jobs.land.icebergbatches import settle_ended
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from tests.support import schemacase
 from tests.support.icebergcatalog import iceberg_catalog
@@ -171,6 +172,12 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
     def settle(self) -> None:
         settle(self.loaded(self.table), NAME)
 
+    def everything_mentioned(self) -> set[str]:
+        """By any snapshot."""
+        found = [self.loaded(table).inspect.all_data_files() for table in (self.table, self.beside)]
+        paths = [path for files in found for path in files["file_path"].to_pylist()]
+        return {path.rpartition("/")[2] for path in paths}
+
     def remove_promised(self) -> None:
         for file in (self.folder / "warehouse").rglob("dead-letters-*"):
             file.unlink()
@@ -221,6 +228,40 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
         self.append(*BAD)
         self.land()
         self.assertEqual(self.dead("body"), list(BAD))
+
+    def test_a_run_that_tidies_up_takes_no_file_that_a_compaction_is_about_to_bring(self) -> None:
+        """One landing is at its end when the next one begins, and removes what the first can't commit any more."""
+        for compacted in (self.table, self.beside):
+            for _ in range(4):
+                self.append(*GOOD, *BAD)
+                self.land()
+            compact, replaced, claims = upkeep.compact, upkeep.replace_files, list[IcebergClaim]()
+
+            def late(*given: Any, compact: Any = compact, at: str = compacted, claims: Any = claims) -> Any:
+                if given[1] == at:
+                    claims.append(claim(self.loaded(self.table), self.table, ["broker-a"]))
+                return compact(*given)
+
+            def tidied(
+                *given: Any, replaced: Any = replaced, at: str = compacted, claims: Any = claims
+            ) -> Any:
+                if given[1] == at:
+                    settle_ended(self.loaded(self.table), NAME, claims[-1].ended)
+                return replaced(*given)
+
+            how = LandOptions(engine="local", schemas=self.schema(ORDER))
+            with (
+                self.merging(4),
+                patch.object(upkeep, "compact", late),
+                patch.object(upkeep, "replace_files", tidied),
+            ):
+                land([str(self.store)], self.table, how)
+            self.assertEqual(len(claims), 1)
+            self.assertEqual(len(self.files(compacted)), 1)
+        self.land()
+        self.assertEqual(len(self.values()), 8 * len([*GOOD, *BAD]))
+        self.assertEqual(self.dead("body"), [*BAD] * 8)
+        self.assertEqual(self.on_disk() - self.everything_mentioned(), set())
 
     def test_a_promise_of_somebody_else_doesn_t_expire(self) -> None:
         """It's days old, and this run has begun before."""
