@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.filter.subscriptiondata import Subscription, parse_subscription
+from hatwisted.broker.namesizes import memberships_of
 from hatwisted.broker.requests import BadClientData
 from hatwisted.wire.consumerdata import (
     BROADCASTING,
@@ -38,8 +39,8 @@ MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
 """Topics one group may subscribe to; more in one heartbeat is refused."""
 
 MAX_MEMBERSHIPS = 200_000
-"""Clients in groups, a client counting once for each of its groups: some 40 MB. A heartbeat that would exceed
-it is refused."""
+"""Clients in groups, a client counting once for each of its groups, more often for long names: some 60 MB. A
+heartbeat that would exceed it is refused."""
 
 MAX_SUBSCRIPTIONS = 100_000
 """Topics of all consumer groups that are online, one with a long expression counting for each KiB of it: some 100
@@ -194,7 +195,7 @@ class ClientTable:
             group = self.consumers.get(data.group)
             if group is None:
                 group = self.consumers[data.group] = ConsumerGroup(data)
-            self._memberships += key not in group.members
+            self._memberships += 0 if key in group.members else memberships_of(data.group)
             self._consumes.setdefault(key, {})[data.group] = None
             self._subscriptions -= group.size
             news = group.join(key, member, data)
@@ -203,7 +204,7 @@ class ClientTable:
                 self._changed(data.group, group)
         for name in beat.producers:
             members = self.producers.setdefault(name, {})
-            self._memberships += key not in members
+            self._memberships += 0 if key in members else memberships_of(name)
             members[key] = member
             self._produces.setdefault(key, {})[name] = None
         if beat.producers:
@@ -214,8 +215,14 @@ class ClientTable:
 
     def _check_room(self, key: Hashable, beat: Heartbeat) -> None:
         groups = [self.consumers.get(data.group) for data in beat.consumers]
-        joined = sum(group is None or key not in group.members for group in groups)
-        joined += sum(key not in self.producers.get(name, ()) for name in beat.producers)
+        joined = sum(
+            memberships_of(data.group)
+            for group, data in zip(groups, beat.consumers, strict=True)
+            if group is None or key not in group.members
+        )
+        joined += sum(
+            memberships_of(name) for name in beat.producers if key not in self.producers.get(name, ())
+        )
         topics = sum(
             (ConsumerGroup(data) if group is None else group).more(data)
             for group, data in zip(groups, beat.consumers, strict=True)
@@ -269,8 +276,7 @@ class ClientTable:
         return members is None or not members.subscriptions or topic in members.subscriptions
 
     def expire(self) -> None:
-        """Drop members that haven't been heard of for CLIENT_TTL. A client may have left one group without a word
-        and live on in others."""
+        """Drop members unheard of for CLIENT_TTL. A client may have left one group and live on in others."""
         for _ in self.expiring():
             pass
 
@@ -306,7 +312,7 @@ class ClientTable:
         if members is None or members.pop(key, None) is None:
             return
         _leave(self._produces, key, name)
-        self._memberships -= 1
+        self._memberships -= memberships_of(name)
         if not members:
             del self.producers[name]
 
@@ -321,7 +327,7 @@ class ClientTable:
         if group is None or group.members.pop(key, None) is None:
             return
         _leave(self._consumes, key, name)
-        self._memberships -= 1
+        self._memberships -= memberships_of(name)
         if not group.members:
             self._subscriptions -= group.size
             del self.consumers[name]

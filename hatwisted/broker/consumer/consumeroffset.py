@@ -285,10 +285,10 @@ class ConsumerOffsetTable:
         for listener in self._joined:
             listener(group, topic, queue_id)
 
-    def ahead_of(self, theirs: Progress) -> Progress:
-        """What the other table would learn from this one."""
+    def ahead_of(self, theirs: Progress, keys: Iterable[str] | None = None) -> Progress:
+        """What the other table would learn from this one. keys: of the rows that are looked at; None: of all."""
         ours, ahead = self.progress(), Progress(offset_table={})
-        for key in dict.fromkeys((*ours.offset_table, *ours.reset_table)):
+        for key in dict.fromkeys((*ours.offset_table, *ours.reset_table)) if keys is None else keys:
             if _masters_own(key):
                 continue
             row, resets = ours.offset_table.get(key, {}), ours.reset_table.get(key, {})

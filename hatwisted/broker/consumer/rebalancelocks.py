@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from hatwisted.broker.namesizes import name_bytes
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.timing.periodic import PeriodicCall
@@ -33,6 +34,12 @@ MAX_QUEUES_PER_REQUEST = 20_000
 MAX_LOCKS = 1_000_000
 """Locks held at a time, some 200 bytes each. Beyond, no new ones are given: the client asks again in 20 s."""
 
+MAX_LOCK_BYTES = 64 << 20
+"""What locks take in memory, about: 200,000 of names as they are usual."""
+
+_LOCK = 250
+"""Bytes of a lock besides its names."""
+
 MAX_NAME = 1024
 """Characters of a group's, client's, topic's or broker's name in a lock: real ones have up to 255."""
 
@@ -48,6 +55,8 @@ class QueueLocks:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._locks: dict[_Key, tuple[str, float]] = {}
+        self._bytes = 0
+        """As they count against MAX_LOCK_BYTES."""
         self._sweeper = PeriodicCall(clock, "forgetting lapsed locks", self.sweep)
 
     def __len__(self) -> int:
@@ -74,14 +83,17 @@ class QueueLocks:
         now = self._clock.seconds()
         held = self._locks.get(key)
         if held is None:
-            if len(self._locks) >= MAX_LOCKS:
+            size = _size(key, client_id)
+            if len(self._locks) >= MAX_LOCKS or self._bytes + size > MAX_LOCK_BYTES:
                 return False
+            self._bytes += size
         elif held[0] != client_id:
             if now - held[1] <= LOCK_LIFE:
                 return False
             self._log.warn(
                 "the lock of {old} on {key} has lapsed, {new} takes it", old=held[0], key=key, new=client_id
             )
+            self._bytes += _size(key, client_id) - _size(key, held[0])
         self._locks[key] = (client_id, now)
         return True
 
@@ -95,13 +107,17 @@ class QueueLocks:
         for queue in queues:
             held = self._locks.get((group, queue))
             if held is not None and held[0] == client_id:
-                del self._locks[group, queue]
+                self._forget((group, queue))
 
     def sweep(self) -> None:
         """Forget locks that have lapsed."""
         limit = self._clock.seconds() - LOCK_LIFE
         for key in [key for key, (_, renewed) in self._locks.items() if renewed < limit]:
-            del self._locks[key]
+            self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        client_id, _ = self._locks.pop(key)
+        self._bytes -= _size(key, client_id)
 
 
 class QueueLockProcessors:
@@ -144,3 +160,9 @@ def _parse(body: bytes) -> tuple[str, list[MessageQueue], str]:
     if any(len(name) > MAX_NAME for name in names):
         raise BadClientData(f"a name of more than {MAX_NAME} characters in a lock request")
     return group, parsed, client_id
+
+
+def _size(key: _Key, client_id: str) -> int:
+    group, queue = key
+    names = group, queue.topic, queue.broker_name, client_id
+    return _LOCK + sum(map(name_bytes, names))

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from hatwisted.broker.namesizes import name_bytes
 from hatwisted.broker.requests import BadClientData
 from hatwisted.wire.consumerdata import ALL_TAGS, TAG
 from hatwisted.wire.javahash import java_hash
@@ -44,7 +45,7 @@ class Subscription(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """What it counts where there is room for so many: one, and another one for each KiB of text, and for each
         TAGS_PER_PLACE tags, of which short ones take twenty times their text."""
-        text = len(self.topic) + len(self.expression) + len(self.expression_type)
+        text = sum(map(name_bytes, (self.topic, self.expression, self.expression_type)))
         return 1 + (text >> 10) + len(self.tags_codes or ()) // TAGS_PER_PLACE
 
 

@@ -29,6 +29,7 @@ from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, 
 from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
+from hatwisted.broker.node.progressjoin import joined
 from hatwisted.broker.node.tabledoubt import believe
 from hatwisted.broker.node.tablehold import TableHold
 from hatwisted.broker.node.tablewatch import TableWatch
@@ -37,6 +38,7 @@ from hatwisted.broker.tables import BrokerTables
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.store.interfaces import GrownQueue
+from hatwisted.timing.steps import Steps
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.hostport import host_and_port
@@ -109,6 +111,9 @@ class SlaveSynchronizer:
         self._master: str | None = None
         self.topics_from: str | None = None
         """The master that is followed, once its topics have been copied."""
+        self._steps = Steps(clock, "joining consumers' progress with the master's")
+        self._joining = False
+        """Are steps of that to come? The rounds leave progress out meanwhile."""
         self._client = client
         self._clock = clock
         self._options = options
@@ -162,6 +167,8 @@ class SlaveSynchronizer:
         self._under_way.cancel()
         self._hold.drop()
         self._held.cancel()
+        self._steps.forget(self)
+        self._joining = False
 
     def round_now(self) -> None:
         """Don't wait for the next round: the master has just come, or come back. Nothing happens unless
@@ -205,7 +212,7 @@ class SlaveSynchronizer:
         if master is None or master == self._options.own_address:
             return
         yield self._copy_topics(master)
-        if not self._hold.waiting:
+        if not (self._hold.waiting or self._joining):
             yield self._copy_progress(master)
         yield self._copy_groups(master)
         if not self._failing:
@@ -306,9 +313,16 @@ class SlaveSynchronizer:
             self._offsets.take_over(answer.body)
             return None
         self.master_flush_offset = flush_offset_of(answer)
-        theirs = parse_progress(answer.body)
-        self._offsets.follow(theirs)
-        return self._send_progress(self._offsets.ahead_of(theirs)) if self._may_send_progress() else None
+        walk = joined(self._offsets, parse_progress(answer.body), self._may_send_progress)
+        self._joining = True
+        return self._steps.run(self, walk).addBoth(self._end_join).addCallback(self._joined)
+
+    def _end_join(self, result: Any) -> Any:
+        self._joining = False
+        return result
+
+    def _joined(self, ahead: Progress | None) -> Deferred[None] | None:
+        return None if ahead is None else self._send_progress(ahead)
 
     @inlineCallbacks
     def _send_progress(self, progress: Progress) -> Any:

@@ -51,6 +51,10 @@ MAX_HELD = 100_000
 TAGS_PER_PULL = 16
 """So many tags of a pull's filter count as one more pull held: they have about its size."""
 
+PULLS_PER_EFFORT = 10
+"""Pulls that a filter of records counts as which a pull has brought along, for each of its effort beyond a simple
+one's: it's compiled for this pull alone, 1.5 MiB at its longest."""
+
 Queue = tuple[str, int]
 """Topic and queue id."""
 
@@ -62,7 +66,8 @@ class HeldPull:
     """A pull that waits.
 
     - offset: queue offset from which nothing has been found yet; moves on as foreign messages are skipped
-    - max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted
+    - max_count, max_bytes: what one answer may hold; wanted: the filter, see reading.Wanted; carried: has the pull
+      brought it along?
     - retry(pull, final): tries again, answers if there is something or if `final`, and says whether it answered
     """
 
@@ -74,12 +79,17 @@ class HeldPull:
     max_bytes: int
     wanted: Wanted
     retry: Callable[[HeldPull, bool], bool]
+    carried: bool = False
     bucket: int = 0
 
     @property
     def weight(self) -> int:
         """Pulls that it counts as."""
-        return 1 + len(self.wanted) // TAGS_PER_PULL if isinstance(self.wanted, frozenset) else 1
+        if isinstance(self.wanted, frozenset):
+            return 1 + len(self.wanted) // TAGS_PER_PULL
+        if self.carried and self.wanted is not None:
+            return 1 + (self.wanted.effort - 1) * PULLS_PER_EFFORT
+        return 1
 
 
 class PullHold:

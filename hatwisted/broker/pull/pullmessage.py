@@ -148,7 +148,10 @@ class PullProcessor:
         count = max(1, min(header.max_msg_nums, MAX_COUNT))
         size = min(header.max_msg_bytes, MAX_BYTES) if header.max_msg_bytes > 0 else MAX_BYTES
         queue = (header.topic, header.queue_id)
-        pull = HeldPull(connection, request, queue, header.queue_offset, count, size, wanted, self._retry)
+        carried = bool(header.sys_flag & PullHeader.SUBSCRIPTION)
+        pull = HeldPull(
+            connection, request, queue, header.queue_offset, count, size, wanted, self._retry, carried
+        )
         try:
             result = self._look(pull)
         except WrongEntry as error:

@@ -150,6 +150,31 @@ def members_of_many_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> N
                     pass
 
 
+def long_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Of a thousand characters that take four bytes each, of what there may be so many of."""
+    member = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "subscriptionDataSet": []}
+    member |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+    for number in range(100):
+        names = [f"\U0001f600{number}-{each}-{'x' * 950}" for each in range(900)]
+        queues = [{"topic": name, "brokerName": name, "queueId": 0} for name in names]
+        subscribed = [{"topic": name, "subString": "*", "tagsSet": [], "codeSet": []} for name in names]
+        peer = connect(group.master_port, stack)
+        for code, body in (
+            (RequestCode.LOCK_BATCH_MQ, {"consumerGroup": "g", "clientId": "c", "mqSet": queues}),
+            (
+                RequestCode.HEART_BEAT,
+                {"consumerDataSet": [member | {"groupName": name} for name in names[:700]]},
+            ),
+            (RequestCode.HEART_BEAT, {"producerDataSet": [{"groupName": name} for name in names]}),
+            (
+                RequestCode.HEART_BEAT,
+                {"consumerDataSet": [member | {"groupName": "g", "subscriptionDataSet": subscribed}]},
+            ),
+        ):
+            text = json.dumps(body | {"clientID": f"c{number}"}, ensure_ascii=False)
+            pour(peer, encode_frame(code, number, {}, text.encode()))
+
+
 def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     """In a topic that exists; the table is written and sent to the slave each time, and looked through."""
     fields = {"topic": "Bystander", "queueId": "0", "commitOffset": "0"}
@@ -418,6 +443,7 @@ ATTACKS: tuple[Attack, ...] = (
     unread_answers,
     members_of_many_groups,
     progress_of_unknown_groups,
+    long_names,
     topics_by_the_thousand,
     continuation_lines,
     escaped_quotes,

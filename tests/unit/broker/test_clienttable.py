@@ -17,6 +17,7 @@ from hatwisted.broker.consumer.clienttable import (
     parse_heartbeat,
 )
 from hatwisted.broker.filter.subscriptiondata import parse_subscription, tags_codes
+from hatwisted.broker.namesizes import NAME_OF_ONE
 from hatwisted.broker.requests import BadClientData
 from tests.support.growth import Unwalked
 
@@ -161,6 +162,21 @@ class TestGroups(SynchronousTestCase):
         self.assertEqual(list(self.clients.consumers), ["g"])
         self.clients.closed("k1")
         self.assertEqual(self.news(), [])
+
+    def test_groups_of_long_names_count_for_what_they_take(self):
+        self.patch(clienttable, "MAX_MEMBERSHIPS", 10)
+        usual, long, wide = "g" * 255, "l" * (3 * NAME_OF_ONE), "\U0001f600" * NAME_OF_ONE
+        self.heartbeat("A", "a", **{usual: [], long: []})
+        self.assertEqual(self.clients._memberships, 5)
+        beat = parse_heartbeat({"clientID": "b", "producerDataSet": [{"groupName": wide}]})
+        self.clients.heartbeat("B", beat, "JAVA", 407)
+        self.assertEqual(self.clients._memberships, 10)
+        self.assertRaises(BadClientData, self.heartbeat, "C", "c", g=[])
+        self.clients.heartbeat("B", beat, "JAVA", 407)
+        self.clients.closed("B")
+        self.assertEqual(self.clients._memberships, 5)
+        self.clients.closed("A")
+        self.assertEqual(self.clients._memberships, 0)
 
     def test_made_up_groups_fill_no_table(self):
         self.patch(clienttable, "MAX_MEMBERSHIPS", 3)

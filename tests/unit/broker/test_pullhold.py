@@ -4,7 +4,15 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.pull import pullhold as longpolling
-from hatwisted.broker.pull.pullhold import MAX_HOLD, RECHECK_INTERVAL, TAGS_PER_PULL, HeldPull, PullHold
+from hatwisted.broker.pull.pullhold import (
+    MAX_HOLD,
+    PULLS_PER_EFFORT,
+    RECHECK_INTERVAL,
+    TAGS_PER_PULL,
+    HeldPull,
+    PullHold,
+)
+from hatwisted.store.queue.reading import RecordTest
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.grownqueue import grown
 
@@ -282,6 +290,25 @@ class TestHold(SynchronousTestCase):
         self.assertTrue(held(2 * TAGS_PER_PULL))
         self.assertFalse(held(2 * TAGS_PER_PULL))
         self.assertTrue(held(2 * TAGS_PER_PULL - 1))
+        self.hold.arrived(grown("T", 0, 5))
+        self.clock.advance(0)
+        self.assertEqual(self.hold.count, 0)
+
+    def test_a_filter_that_was_brought_along_counts_for_what_it_takes(self):
+        self.patch(longpolling, "MAX_HELD", PULLS_PER_EFFORT + 3)
+
+        def held(effort, *, carried):
+            wanted = RecordTest(lambda record: True, effort)
+            pull = HeldPull(
+                self.connection, RemotingCommand(11), ("T", 0), 0, 32, 1000, wanted, self.retry, carried
+            )
+            return self.hold.hold(pull, 15)
+
+        self.assertTrue(held(2, carried=True))
+        self.assertFalse(held(2, carried=True))
+        self.assertTrue(held(1, carried=True))
+        self.assertTrue(held(100, carried=False), "its group's own is there once")
+        self.assertFalse(held(1, carried=False))
         self.hold.arrived(grown("T", 0, 5))
         self.clock.advance(0)
         self.assertEqual(self.hold.count, 0)

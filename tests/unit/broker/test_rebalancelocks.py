@@ -46,6 +46,32 @@ class TestLocks(SynchronousTestCase):
         self.assertEqual(self.lock("c2", 0), [0])
         self.assertEqual(self.lock("c1", 0), [])
 
+    def test_what_locks_take_has_a_bound_and_long_names_count_for_what_they_are(self):
+        self.patch(rebalancelocks, "MAX_LOCK_BYTES", 5_000)
+        self.assertEqual(len(self.lock("c1", *range(30))), 19)
+        self.unlock("c1", *range(30))
+        self.assertEqual(self.locks._bytes, 0)
+        for name, room in (("x" * 1000, 3), ("\U0001f600" * 250, 3)):
+            self.assertEqual(len(self.locks.lock("g", [queue(each, name) for each in range(9)], "c1")), room)
+            self.clock.advance(LOCK_LIFE + 1)
+            self.lock("c" * 900, 0, group="other")
+            self.locks.sweep()
+            self.assertEqual(len(self.locks), 1)
+            self.unlock_all("other", "c" * 900)
+            self.assertEqual(self.locks._bytes, 0)
+
+    def unlock_all(self, group, client):
+        self.locks.unlock(group, [queue(0)], client)
+
+    def test_a_lapsed_lock_that_another_takes_counts_with_its_name(self):
+        self.lock("c1", 0)
+        before = self.locks._bytes
+        self.clock.advance(LOCK_LIFE + 1)
+        self.lock("c" * 102, 0)
+        self.assertEqual(self.locks._bytes, before + 100)
+        self.unlock("c" * 102, 0)
+        self.assertEqual(self.locks._bytes, 0)
+
     def test_only_its_holder_gives_a_queue_back(self):
         self.lock("c1", 0)
         self.unlock("c2", 0, 5)

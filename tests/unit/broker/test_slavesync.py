@@ -11,6 +11,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.consumer import offsetsync
 from hatwisted.broker.consumer.progressbody import encode_progress
 from hatwisted.broker.consumer.subscriptiongroup import GroupConfig
+from hatwisted.broker.node import progressjoin
 from hatwisted.broker.node.slaverole import logs_agree
 from hatwisted.broker.node.slavesync import (
     CALL_TIMEOUT,
@@ -339,6 +340,46 @@ class TestProgress(SyncCase):
             (Path(master.root) / "config/consumerOffset.json").read_bytes().replace(b"0:", b'"0":')
         )
         self.assertEqual(written, {"offsetTable": {"T@g": {"0": 99}, "T@h": {"0": 50}}})
+
+    @inlineCallbacks
+    def joining(self):
+        """A round that has brought a table which is joined in steps; the first is done."""
+        self.patch(progressjoin, "ROWS_PER_STEP", 1)
+        master = self.ours()
+        for number in range(5):
+            master.tables.offsets.commit(f"g{number}", "T", 0, 10)
+        self.tables.offsets.commit("h", "T", 0, 50)
+        done = self.sync.round()
+        yield self.slave.until(lambda: self.sync._joining)
+        self.assertEqual(self.tables.offsets.query("g0", "T", 0), 10)
+        self.assertIsNone(self.tables.offsets.query("g4", "T", 0))
+        return master, done
+
+    @inlineCallbacks
+    def pass_turns(self):
+        for _ in range(30):
+            self.slave.clock.advance(0)
+            yield self.slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+
+    @inlineCallbacks
+    def test_a_large_table_is_joined_in_steps_and_by_one_round_at_a_time(self):
+        master, done = yield self.joining()
+        yield self.sync.round()
+        self.assertTrue(self.sync._joining)
+        self.assertIsNone(self.tables.offsets.query("g4", "T", 0))
+        yield self.pass_turns()
+        yield done
+        self.assertFalse(self.sync._joining)
+        self.assertEqual(self.tables.offsets.query("g4", "T", 0), 10)
+        self.assertEqual(master.tables.offsets.query("h", "T", 0), 50)
+
+    @inlineCallbacks
+    def test_what_is_left_of_a_large_table_is_not_taken_once_another_master_is_followed(self):
+        _, done = yield self.joining()
+        self.sync.follow(None)
+        yield self.pass_turns()
+        self.assertIsNone(self.tables.offsets.query("g4", "T", 0))
+        self.assertFalse(self.sync._joining or done.called)
 
     @inlineCallbacks
     def test_B162_a_reset_on_the_master_wins_over_what_the_slave_has(self):
