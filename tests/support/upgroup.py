@@ -35,9 +35,13 @@ class UpGroup:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *command.split()], cwd=folder, stdout=file, stderr=subprocess.STDOUT
             )
-        wait_until(lambda: READY.search(out.read_text()), PATIENCE, "the group is ready")
+        try:
+            wait_until(lambda: self._ready(out), PATIENCE, "the group is ready")
+        except TimeoutError as error:
+            self.process.send_signal(signal.SIGINT)
+            raise AssertionError(f"{error}; it says: {out.read_text()}") from None
         found = READY.search(out.read_text())
-        assert found is not None
+        assert found is not None, f"it has ended with {self.process.poll()}: {out.read_text()}"
         self.names, self.master, self.slave = found[1], int(found[2]), int(found[3])
         self.replaced: dict[str, object] = {
             "127.0.0.1:9876": self.names,
@@ -46,6 +50,10 @@ class UpGroup:
             "5557": free_port(),
             "8080": free_port(),
         }
+
+    def _ready(self, out: Path) -> bool:
+        """Is there nothing to wait for any more?"""
+        return READY.search(out.read_text()) is not None or self.process.poll() is not None
 
     def run(self, code: str) -> str:
         """What a block prints; it has to end with 0."""
