@@ -1,4 +1,4 @@
-"""Two ways of one row, and what the second costs: measured in turn, so that other work of the machine hits both."""
+"""Two ways of one row, and what the second costs: measured in turn, so that the machine's other work hits both."""
 
 from __future__ import annotations
 
