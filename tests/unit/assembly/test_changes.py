@@ -1,5 +1,5 @@
-"""Which requests change a server is what the page for operators says: none of them is served to a stranger, and each
-leaves its line in the audit. The codes and names here are the page's, not the program's."""
+"""Which requests change a server is what the page for operators says: none of them is served to a stranger, and
+each leaves its line in the audit. The codes and names here are the page's, not the program's."""
 
 from __future__ import annotations
 
