@@ -77,5 +77,7 @@ class SecretTests(SynchronousTestCase):
             "compare_digest(secret, x)",
         ):
             self.assertEqual(comparisons(line), [], line)
-        early = "cdef bint f(x):\n    if memcmp(x, y, 3):\n        return False\n    return True\n\n\ndef g():\n"
+        early = (
+            "cdef bint f(x):\n    if memcmp(x, y, 3):\n        return False\n    return True\n\n\ndef g():\n"
+        )
         self.assertEqual(branches(early, "f"), ["if", "memcmp", "return", "return"])
