@@ -8,6 +8,7 @@ machine with much else to do makes it wait now and then; a server that is frozen
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -186,6 +187,28 @@ def long_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         ):
             text = json.dumps(body | {"clientID": f"c{number}"}, ensure_ascii=False)
             pour(peer, encode_frame(code, number, {}, text.encode()))
+
+
+def expressions_of_a_heartbeat(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """As long as one may be, as many as there is room for, new ones with each."""
+    kinds = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    values = itertools.count()
+    for number in range(10):
+        peer = connect(group.master_port, stack)
+        for version in range(2):
+            wanted = [
+                {
+                    "topic": f"T{each}",
+                    "subString": " OR ".join(f"a={next(values)}" for _ in range(1000)),
+                    "expressionType": "SQL92",
+                    "subVersion": version,
+                }
+                for each in range(60)
+            ]
+            member = kinds | {"groupName": f"filtering-{number}", "subscriptionDataSet": wanted}
+            member |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+            body = json.dumps({"clientID": f"f{number}", "consumerDataSet": [member]}).encode()
+            pour(peer, encode_frame(RequestCode.HEART_BEAT, number, {}, body))
 
 
 def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
@@ -487,6 +510,11 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
 @pytest.mark.parametrize("attack", FILLING, ids=lambda attack: attack.__name__)
 def test_the_same_where_much_is_left_behind(filled_group: BrokerGroup, attack: Attack) -> None:
     bear(filled_group, attack)
+
+
+def test_the_same_where_expressions_are_left_behind(tmp_path: Path) -> None:
+    with started(tmp_path) as group:
+        bear(group, expressions_of_a_heartbeat)
 
 
 def bear(group: BrokerGroup, attack: Attack) -> None:
