@@ -1,7 +1,8 @@
 """Expressions of heartbeats that aren't compiled yet: one heartbeat may bring sixty, of 20 ms each.
 
 They are compiled in turns of `SLICE` or one dear expression, groups in rotation, between which everybody else
-is served. The first turn comes with the heartbeat, and most need no other. """
+is served. The first turn comes with the heartbeat, and most need no other.
+"""
 
 from __future__ import annotations
 

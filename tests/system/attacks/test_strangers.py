@@ -431,6 +431,16 @@ def false_master(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
             time.sleep(0.02)
 
 
+def false_unregistration(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """In the master's name, of who isn't on its host."""
+    master = {"brokerName": "broker-a", "brokerAddr": f"127.0.0.1:{group.master_port}", "brokerId": "0"}
+    with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+        for _ in range(50):
+            assert refused(group.namesrv_port, 104, master | {"clusterName": "DefaultCluster"})
+            members = client.route("Bystander").expect(0).json()["brokerDatas"][0]["brokerAddrs"]
+            assert members["0"] == master["brokerAddr"]
+
+
 def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     name = "g\n2026-01-01T00:00:00+0000 [hatwisted.store#critical] failed \x1b[31m\x1b]0;owned\x07"
     body = json.dumps(
@@ -488,6 +498,7 @@ ATTACKS: tuple[Attack, ...] = (
     half_frames,
     half_handshakes,
     inflating_registrations,
+    false_unregistration,
     false_master,
     controls_in_names,
     readers_of_pages,
