@@ -159,7 +159,7 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
         None
     )
     """Ours: bytes of one address's messages that wait for a slave, or for the disk, after which no more of them
-    are read; 2 MiB if the file doesn't say."""
+    are read; 4 MiB if the file doesn't say."""
     access_message_in_memory_max_ratio: Annotated[int, Whole(0, 100, "percent")] = 40
     """Share of the memory that a consumer may be behind before `slaveReadEnable` sends it to the slave."""
     message_delay_level: Annotated[str, DELAY_LEVELS] = (
