@@ -51,6 +51,7 @@ class StartupCase(SynchronousTestCase):
         self.patch(sys, "stdout", self.stdout)
         self.patch(sys, "stderr", self.stderr)
         self.patch(sys, "excepthook", sys.excepthook)
+        self.addCleanup(gc.freeze)  # which a server that is stopped has undone: other tests needn't look at all
 
     def conf(self, text: str) -> str:
         folder = self.mktemp()
@@ -233,7 +234,6 @@ class Startup(StartupCase):
         self.assertFalse(any(each is loaded for each in gc.get_objects()))
         service.stopService()
         self.assertEqual(gc.get_threshold(), before)
-        gc.freeze()
 
     def test_a_log_on_the_terminal_says_so_in_its_place(self) -> None:
         caught = LogCatcher(self)
