@@ -15,7 +15,7 @@ cdef extern from "slots.h":
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     void put32(char *at, uint32_t value) nogil
 
-INTERFACE = 8
+INTERFACE = 9
 
 cdef const char *DIGITS = b"0123456789ABCDEF"
 cdef object COMMAND = RemotingCommand

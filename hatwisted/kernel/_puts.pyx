@@ -11,7 +11,7 @@ cdef extern from "slots.h":
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     void slot_set(PyObject *object, Py_ssize_t place, PyObject *value)
 
-INTERFACE = 8
+INTERFACE = 9
 
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand
