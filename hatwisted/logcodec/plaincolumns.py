@@ -63,8 +63,7 @@ def plain_records(
     take: PlainColumns,
     buf: Buffer,
     base: int,
-    start: int,
-    before: int,
+    within: range,
     *,
     placed: bool = True,
     room: int = ROOM,
@@ -74,14 +73,13 @@ def plain_records(
     - take: the compiled twin
     - buf: the piece
     - base: physical offset of its first byte
-    - start: position of the first record
-    - before: no record that starts at this position or after it
+    - within: positions where records may start; the first does where it begins
     - placed: do they carry the offset they lie at?
     - room: records at most
     """
-    room = min(room, (len(buf) - start) // layout.FIXED_SIZE + 1)
+    room = min(room, (len(buf) - within.start) // layout.FIXED_SIZE + 1)
     heads, longs = np.empty(room, HEAD), np.empty((COLUMNS, room), np.int64)
-    found = take(buf, base, start, before, placed, heads.view(np.uint8), longs)
+    found = take(buf, base, within.start, within.stop, placed, heads.view(np.uint8), longs)
     if found is None:
         return None
     count = found.records

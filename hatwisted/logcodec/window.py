@@ -108,7 +108,7 @@ class LogWindow:
 
     def _scanned(self, buf: Buffer, base: int, start: int, before: int) -> Records:
         if self._plain is not None:
-            records = plain_records(self._plain, buf, base, start, before)
+            records = plain_records(self._plain, buf, base, range(start, before))
             if records is not None:
                 return records
         return scan_records(

@@ -84,7 +84,7 @@ def decode_batches(
 def _records(buf: Buffer, base: int, placed: bool) -> Records:
     """All that follow the prefix; base, placed: as `gather` takes them."""
     if plain_columns is not None:
-        plain = plain_records(plain_columns, buf, base, PREFIX, len(buf), placed=placed, room=len(buf))
+        plain = plain_records(plain_columns, buf, base, range(PREFIX, len(buf)), placed=placed, room=len(buf))
         if plain is not None:
             return plain
     positions, end = walk(buf, PREFIX, NO_LIMIT, len(buf))

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.logcodec.plaincolumns import plain_records
+from hatwisted.logcodec.plaincolumns import ROOM, plain_records
 from hatwisted.logcodec.scan import HEAD, NO_LIMIT, Records, ScanEnd, Stop, gather, scan_records, walk
 from hatwisted.wire import layout
 from hatwisted.wire.properties import decode_properties
-from hatwisted.wire.record import encode_blank
+from hatwisted.wire.record import encode_blank, encode_record, make_record
 from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled
 from tests.support.logpieces import BASE, odd_pairs, pairs, piece, records
@@ -61,7 +61,7 @@ class ColumnsCase(SynchronousTestCase):
 
     def found(self, data: Any, start: int = 0, before: int = NO_LIMIT, **options: Any) -> Records | None:
         """What the twin makes of a piece."""
-        return plain_records(self.twin.plain_columns, data, BASE, start, before, **options)
+        return plain_records(self.twin.plain_columns, data, BASE, range(start, before), **options)
 
 
 class PlainColumnsTests(ColumnsCase):
@@ -143,6 +143,9 @@ class PlainColumnsTests(ColumnsCase):
             self.assertEqual(len(found), min(room, 10))
             stop = Stop.LIMIT if room <= 10 else Stop.NEED_DATA
             self.assertEqual(found.end, ScanEnd(min(room, 10) * size, stop))
+        many = self.found(encode_record(make_record("T", b"")) * (ROOM + 1), placed=False)
+        assert many is not None
+        self.assertEqual((len(many), many.end.stop), (ROOM, Stop.LIMIT))
         for before in (-1, 0, 1, size, 10 * size - 1, 10 * size, 10 * size + 1):
             found = self.found(data, 0, before)
             assert found is not None

@@ -140,7 +140,12 @@ class Stores:
         return {"splitBytes": str(self.split_bytes(max_bytes, partitions, cores))}
 
     def split_bytes(self, max_bytes: int, partitions: int | None, cores: int) -> int:
-        """Bytes of a task; as for `tasks`."""
+        """Bytes of a task.
+
+        - max_bytes: of log in a trigger
+        - partitions: tasks; None: by size and cores
+        - cores: of the session
+        """
         size = max(1, -(-max_bytes // (partitions or TASKS_PER_CORE * cores)))
         return max(size, TASK_BYTES) if partitions is None else size
 
