@@ -39,7 +39,10 @@ def extensions() -> list[Extension]:
             depends=[
                 "hatwisted/kernel/slots.h",
                 "hatwisted/kernel/sha1lanes.h",
-                *(f"hatwisted/kernel/{name}.pxi" for name in ("sendlexer", "crc", "wholerecord")),
+                *(
+                    f"hatwisted/kernel/{name}.pxi"
+                    for name in ("sendlexer", "sendanswer", "crc", "wholerecord")
+                ),
             ],
             include_dirs=["hatwisted/kernel"],
             extra_compile_args=FLAGS,
