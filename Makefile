@@ -105,6 +105,7 @@ SOAKED := tests/unit tests/system/crash tests/system/attacks \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
   tests/system/pipeline/test_scale.py tests/system/pipeline/test_latest_kill.py \
+  tests/system/pipeline/test_processends.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py \
   tests/pipeline/spark/test_rocketmqsink_kill.py \
   tests/pipeline/programs/test_standalone.py tests/pipeline/programs/test_connect.py \

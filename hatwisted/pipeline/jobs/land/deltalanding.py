@@ -65,7 +65,7 @@ class _ClaimedDelta:
 
     def upkeep(self) -> Compaction:
         """See ClaimedTable."""
-        return compact_landed(self.path, self.how.compact_below, self.held)
+        return compact_landed(self.path, self.how.compact_below, self.held, self.how.vacuum)
 
 
 @dataclass

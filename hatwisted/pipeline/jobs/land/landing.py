@@ -100,6 +100,8 @@ def land(
     stop, report = stop or threading.Event(), progress or _silent
     with telling_full(table):
         if is_iceberg(table):
+            if options.vacuum is not None:
+                raise PipelineError(f"{table}: snapshots expire as its own properties say: leave vacuum out")
             how = options if spark is None else replace(options, engine="spark")
             return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
         return _land_delta(source, table_path(table), options, spark, _Run(report, stop, seconds))
@@ -160,7 +162,8 @@ def _land_delta(
             else:
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         elif is_done(source, path, options):
-            compaction, stopped = compact_landed(path, options.compact_below, held), False
+            compaction = compact_landed(path, options.compact_below, held, options.vacuum)
+            stopped = False
         else:
             query = _SparkRun(path, source, held, options, report, seconds)
             state, compaction, stopped = query.run(state, _session(spark), stop)
@@ -171,6 +174,7 @@ def _land_delta(
         seconds=seconds() - begun,
         removed=len(removed),
         compacted=compaction.removed,
+        vacuumed=compaction.vacuumed,
         put_off=compaction.put_off,
         damages=listed_damages(source.options()) - known,
         stopped=stopped,

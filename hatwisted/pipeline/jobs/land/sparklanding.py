@@ -148,7 +148,7 @@ class SparkLanding:
             self.progress(min(done, self._total), self._total)
 
     def _compact(self) -> None:
-        self._compaction += compact_landed(self.path, self.how.compact_below, self.held)
+        self._compaction += compact_landed(self.path, self.how.compact_below, self.held, self.how.vacuum)
         self._compacted_at = self.seconds()
 
 
