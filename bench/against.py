@@ -20,7 +20,6 @@ from statistics import median
 
 from bench.arena import (
     BATCH,
-    MESSAGE_BYTES,
     SINGLE,
     Arena,
     Costs,
@@ -31,7 +30,6 @@ from bench.arena import (
 )
 from bench.figures import spread
 from bench.sending import PING, WIDE
-from bench.warmth import touch
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY
 
@@ -83,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for _ in range(options.turns):
             for each in contenders:
                 _turn(arena, contenders, each, load, messages)
+    arena.end()
     _report(options.row, contenders)
 
 
@@ -146,7 +145,7 @@ def _turn(
     """
     others = [server for other in contenders if other is not each for server in servers(other.group)]
     settle()
-    touch(2 * messages * MESSAGE_BYTES)
+    arena.warm_memory()
     for server in others:
         server.suspend()
     try:

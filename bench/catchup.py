@@ -87,6 +87,7 @@ def catch_up(arena: Arena) -> Outcome:
         for number, kind in arena.turns():
             if kind in groups:
                 with attempt(arena, outcome, kind):
+                    arena.warm_memory()
                     done[kind].append(one_catch_up(groups[kind]))
                     arena.say(f"{kind.value} {number + 1}: {done[kind][-1].rate:,.0f} MB/s")
             if kind is OURS and OURS in groups:
@@ -122,6 +123,7 @@ def catch_up_delayed(arena: Arena) -> Outcome:
                 prepare(arena, group)
             for number in range(arena.repeats):
                 for delay in DELAYS:
+                    arena.warm_memory()
                     with _delayed(group, delay):
                         rates[delay][kind].append(one_catch_up(group).rate)
                     arena.say(f"{kind.value} {number + 1}, {delay} ms: {rates[delay][kind][-1]:,.0f} MB/s")
@@ -210,6 +212,7 @@ def _end(client: RemotingClient) -> int:
 
 
 def _loop(arena: Arena, group: BrokerGroup) -> float:
+    arena.warm_memory()
     return bare_loop(group.master_store, group.master_end(), arena.folder / "loop.bin")
 
 

@@ -105,7 +105,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
         schemas=parse_schemas(options["schemas"]),
     )
-    checks.check_stores(stores, how.columns)
+    checks.check_landing(stores, how.columns, how.checkpoint)
     source = read_from(stores, options["topics"], options, whole=True)
     named = how.engine == "auto" and chose_spark(options)
     engine = "spark" if named else landing.engine_for(source, table, how)

@@ -47,6 +47,7 @@ from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding, DeltaQueues
 from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
+    LOCAL,
     LandingState,
     check_chosen,
     default_folder,
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LandOptions", "LandResult", "engine_for", "land"]
 
-LOCAL: Final = "local"
-"""The kind of a landing's state when it needs no checkpoint of Spark's."""
 LOCAL_BYTES: Final = 1 << 30
 """Of log: what `auto` lands without Spark."""
 
@@ -129,6 +128,8 @@ def _land_delta(
     """
     report, stop, seconds = run.report, run.stop, run.seconds
     begun = seconds()
+    if options.checkpoint is not None:
+        check_chosen(options.checkpoint)
     writer = source.writer()
     engine = "spark" if spark is not None else engine_for(source, path, options)
     typed_by = _session(spark) if engine == "spark" and options.transform is not None else None
@@ -221,7 +222,6 @@ def _state(
 ) -> AbstractContextManager[LandingState]:
     """What is kept beside the table, if anything is; in a folder that was chosen, each engine has its own part."""
     if chosen is not None:
-        check_chosen(chosen, (LOCAL,))
         folder = Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
     elif not is_remote(path):
         folder = default_folder(path, kind, identity)
