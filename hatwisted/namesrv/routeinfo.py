@@ -134,8 +134,14 @@ class RouteTable:
         return None if member.id == MASTER_ID else self._master_of(group)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData], host: str) -> None:
-        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister). host: that says so.
-        Raises BadRegistration."""
+        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister).
+
+        - topic: its name
+        - queues: of each group
+        - host: that says so
+
+        Raises BadRegistration.
+        """
         for data in queues:
             if data.broker_name in self._groups:
                 self._topics.check_room(data.broker_name, (topic,), host)

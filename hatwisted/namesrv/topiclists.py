@@ -70,7 +70,7 @@ class TopicLists:
         return self._list(connection, "every", lambda: iter([*self._queues]))
 
     def of_cluster(self, connection: Hashable, cluster: str) -> Deferred[bytes]:
-        """The topics that a group of `cluster` serves."""
+        """The topics that a group of `cluster` serves. connection: of who asks."""
 
         def names() -> Iterator[str]:
             seen: set[str] = set()
@@ -82,7 +82,12 @@ class TopicLists:
         return self._list(connection, ("cluster", cluster), names)
 
     def with_flags(self, connection: Hashable, has: int, lacks: int = 0) -> Deferred[bytes]:
-        """The topics whose sysFlag, at their first group, has all bits of `has` and none of `lacks`."""
+        """The topics whose sysFlag, at their first group, has certain bits.
+
+        - connection: of who asks
+        - has: all of these bits
+        - lacks: none of these
+        """
 
         def chosen(topic: str) -> bool:
             data = next(iter(self._queues.of(topic).values()), None)

@@ -84,7 +84,12 @@ class TopicQueues:
     # ---- coming
 
     def check_room(self, group_name: str, topics: Collection[str], host: str) -> None:
-        """Raises BadRegistration if a host has none for these topics of a group."""
+        """Raises BadRegistration if there is none.
+
+        - group_name: of the group
+        - topics: that it is to have
+        - host: that says so
+        """
         sizes = [*map(len, topics)]
         if max(sizes, default=0) > MAX_NAME:
             raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
@@ -127,7 +132,12 @@ class TopicQueues:
         return [topic for topic in topics if known.get(topic) != host]
 
     def add(self, topic: str, data: QueueData, host: str) -> None:
-        """A group has these queues of the topic. host: says so."""
+        """A group has these queues of the topic.
+
+        - topic: its name
+        - data: the queues
+        - host: that says so
+        """
         groups = self._groups.get(topic)
         if groups is None:
             groups = self._groups[topic] = {}
