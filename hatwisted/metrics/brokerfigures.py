@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily
 from hatwisted import __version__
 from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.config.schema import BrokerRole
-from hatwisted.metrics.families import Figures, gauge, labelled
+from hatwisted.metrics.families import Figures, counter, gauge, labelled
 from hatwisted.metrics.trafficfigures import Labels
 
 
@@ -46,6 +46,11 @@ class BrokerFigures:
         )
         yield gauge(
             "hatwisted_held_pulls", "Pulls that wait for a message (at most 100,000).", parts.hold.count
+        )
+        yield counter(
+            "hatwisted_sends_put_off_total",
+            "Reads of messages that had to wait for earlier ones of their address to be acknowledged.",
+            parts.connections.windows.waits_total,
         )
         yield from self._recovery()
 

@@ -52,7 +52,7 @@ class GuardFigures:
         )
         yield gauge(
             "hatwisted_incomplete_request_bytes",
-            "Bytes of requests that haven't come whole, or wait for their turn (at most 128 MiB).",
+            "Bytes of requests that haven't come whole, or wait for their turn (at most 64 MiB).",
             guards.incomplete_bytes(),
         )
         yield gauge(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hatwisted.remoting.partialframes import PartialFrames
 from hatwisted.remoting.requestturns import RequestTurns
+from hatwisted.remoting.sendwindows import SendWindows
 from hatwisted.remoting.unreadanswers import UnreadAnswers
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class ConnectionsOfPort(Protocol):
     partial: PartialFrames
     unread: UnreadAnswers
     turns: RequestTurns
+    windows: SendWindows
     rejected_total: int
 
     def admit(self, connection: RemotingConnection) -> bool:
