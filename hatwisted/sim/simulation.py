@@ -144,6 +144,10 @@ class Simulation:
             reached=self._limits.reached,
         )
 
+    def let_go(self) -> None:
+        """Nobody looks at this run any more: what is left of it is garbage, all of it."""
+        self._deferreds.let_go()
+
     def _run(self) -> None:
         if self.setup.tight:
             self._limits.tighten()
