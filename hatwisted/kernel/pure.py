@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
+from hatwisted.kernel.heldputs import HeldPuts
 from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
+from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
 from hatwisted.logcodec.queueentry import PLACE
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
@@ -30,8 +32,13 @@ __all__ = [
     "SettledPuts",
     "UsualPuts",
     "check_signatures",
+    "copy_spans",
     "decode_batch",
+    "plain_columns",
+    "plain_pairs",
     "signing_key",
+    "span_crcs",
+    "split_spans",
     "take_sends",
     "take_signed_sends",
     "usual_records",
@@ -198,6 +205,13 @@ usual_records: UsualRecords | None = None
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""
 
+plain_columns: PlainColumns | None = None
+copy_spans: CopySpans | None = None
+span_crcs: SpanSums | None = None
+plain_pairs: PlainPairs | None = None
+split_spans: SplitSpans | None = None
+"""In Python, `logcodec.scan` makes the columns, and pyarrow copies."""
+
 
 class ItemLinkerTwin(Protocol):
     """Makes the items of an index file, and links them into its chains.
@@ -337,13 +351,15 @@ class SettledPuts:
     def __init__(self, put_type: type, ok: object) -> None:
         self._ok = ok
 
-    def lighten(self, puts: Sequence[Any]) -> None:
-        """Let go of what only the append needed of sends: entries, and the bodies and texts of requests."""
+    def hold(self, puts: Sequence[Any]) -> HeldPuts:
+        """Stored sends that wait to be answered; of what only their append needed they let go: entries, and the
+        bodies and texts of requests. A put may wait for seconds, among a hundred thousand others."""
         for put in puts:
             put.entries = ()
             request = put.token
             request.body = b""
             request.ext = _NO_FIELDS
+        return HeldPuts(puts)
 
     def count(self, puts: Sequence[Any], first: int, topics: dict[str, list[int]]) -> tuple[int, int, int]:
         """Messages and bytes of the puts from `first` on, and the index of the first with another status.
