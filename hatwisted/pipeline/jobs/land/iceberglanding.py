@@ -80,6 +80,7 @@ def land_iceberg(
     done = into.done
     return LandResult(
         table=table,
+        engine="local",
         rows=done.rows,
         bytes=done.bytes,
         log_bytes=done.log_bytes,

@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.commits import Claim, claim, landed_since, note_queues, widened
@@ -55,7 +55,13 @@ from hatwisted.pipeline.jobs.land.landingstate import (
     landing_state,
     state_in_table,
 )
-from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
+from hatwisted.pipeline.jobs.land.landoptions import (
+    DEFAULTS,
+    ChosenEngine,
+    LandOptions,
+    LandResult,
+    Progress,
+)
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding, is_tasked
 from hatwisted.pipeline.jobs.workertasks import SparkTasks, Tasks
@@ -136,7 +142,7 @@ def _land_delta(
     if options.checkpoint is not None:
         check_chosen(options.checkpoint)
     writer = source.writer()
-    engine = "spark" if spark is not None else engine_for(source, path, options)
+    engine: ChosenEngine = "spark" if spark is not None else engine_for(source, path, options)
     tasked = engine == "spark" and is_tasked(source, options)
     typed_by = _session(spark) if options.transform is not None else None
     prepare_table(path, options.schema(path, typed_by), PARTITION_BY)
@@ -170,6 +176,7 @@ def _land_delta(
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,
+        engine=engine,
         **asdict(found),
         seconds=seconds() - begun,
         removed=len(removed),
@@ -181,7 +188,7 @@ def _land_delta(
     )
 
 
-def engine_for(source: LandingSource, table: str, options: LandOptions) -> Literal["spark", "local"]:
+def engine_for(source: LandingSource, table: str, options: LandOptions) -> ChosenEngine:
     """What lands: as the options say, or by what there is to do.
 
     - source: what is landed

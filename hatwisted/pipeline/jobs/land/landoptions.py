@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["once", "continuous"]
 Engine = Literal["spark", "local", "auto"]
+ChosenEngine = Literal["spark", "local"]
 Progress = Callable[[int, int], None]
 
 MAX_BYTES_PER_TRIGGER: Final = 4 << 30
@@ -98,14 +99,15 @@ DEFAULTS: Final = LandOptions()
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 
-    `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
-    earlier run had left without a commit, `compacted` small files replaced, `vacuumed` files replaced long ago and
-    removed now, `put_off` compactions that lost against another writer, `dead_letters` rows that don't fit their
-    topic's schema, by reason, `damages` ranges of the log recorded in the source's `damagePath`, `stopped` before
-    its end by Ctrl-C.
+    `engine` that landed them, `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with
+    rows, `removed` files an earlier run had left without a commit, `compacted` small files replaced, `vacuumed`
+    files replaced long ago and removed now, `put_off` compactions that lost against another writer, `dead_letters`
+    rows that don't fit their topic's schema, by reason, `damages` ranges of the log recorded in the source's
+    `damagePath`, `stopped` before its end by Ctrl-C.
     """
 
     table: str
+    engine: ChosenEngine
     rows: int
     bytes: int
     log_bytes: int
