@@ -30,6 +30,9 @@ FOLDER: Final = "_landing"
 STATE: Final = "landing.json"
 DRAFT: Final = "landing.json.draft"
 LOCK: Final = "lock"
+LOCAL: Final = "local"
+"""The kind of a landing's state when it needs no checkpoint of Spark's, and in a folder that was chosen that one's
+own part."""
 SPARK: Final = "spark"
 REPLACED: Final = "spark.replaced"
 """A checkpoint that isn't followed any more, for the moment until it's removed."""
@@ -101,6 +104,29 @@ def check_chosen(folder: str, parts: Collection[str]) -> None:
     other = other_than(folder, (LOCK, SPARK), (STATE, DRAFT, *parts))
     if other is not None:
         raise WrongCheckpoint(f"{folder}: has {other}, and is no landing's; give a new folder")
+
+
+def spark_state_folder(
+    table: str, chosen: str | None, folder: str | None, kind: str, identity: Writer
+) -> Path:
+    """Where a landing by Spark keeps its progress. Raises WrongCheckpoint if that's something else's,
+    PipelineError if there's no place for it.
+
+    - table: its name, for errors
+    - chosen: by the user; None: next to the table
+    - folder: of the table; None: it isn't on this machine
+    - kind: of the sources
+    - identity: which they are
+    """
+    if chosen is not None:
+        check_chosen(chosen, (LOCAL,))
+        return Path(chosen).absolute()
+    if folder is None:
+        raise PipelineError(
+            f"{table}: Spark keeps its progress in a folder: give a checkpoint that this machine has or has"
+            " mounted"
+        )
+    return default_folder(folder, kind, identity)
 
 
 def state_in_table(identity: Writer) -> LandingState:

@@ -25,7 +25,7 @@ from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import icebergfiles, orphans, snapshots, upkeep
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
-from hatwisted.pipeline.jobs.land import landingrounds
+from hatwisted.pipeline.jobs.land import iceberglanding, landingrounds
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from tests.support.golden import GOLDEN
@@ -492,13 +492,29 @@ class TableTests(IcebergCase):
                 land([str(self.store.root)], name)
             self.assertNotIn("\n", str(told.exception))
 
-    def test_what_only_delta_takes_is_refused(self) -> None:
+    def test_what_the_engine_local_cannot_do_is_refused(self) -> None:
         stores = Stores([str(self.store.root)])
-        self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
         for source, options, why in (
-            (stores, {"engine": "spark"}, "Spark's part is Delta"),
             (stores, {"checkpoint": "x"}, "keeps no checkpoint"),
             (Cluster("127.0.0.1:1", ["T"]), {"partitions": 2}, "partitions are Spark's"),
         ):
             with self.assertRaisesRegex(PipelineError, why):
-                engine_for(source, NAME, LandOptions(**options))  # type: ignore[arg-type]
+                engine_for(source, NAME, LandOptions(engine="local", **options))  # type: ignore[arg-type]
+
+    def test_auto_takes_spark_for_much_of_a_log_where_it_can(self) -> None:
+        stores, chosen = Stores([str(self.store.root)]), LandOptions(checkpoint="x")
+        self.store.append(10)
+        self.assertEqual(engine_for(stores, NAME, LandOptions(partitions=2)), "spark")
+        with patch.multiple(iceberglanding, LOCAL_BYTES=100, _has_spark=lambda: True):
+            # Before the table is there, nobody knows whether Spark's progress has a place beside it.
+            self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+            self.assertEqual(engine_for(stores, NAME, chosen), "spark")
+            with patch.object(iceberglanding, "_has_spark", return_value=False):
+                self.assertEqual(engine_for(stores, NAME, chosen), "local")
+            self.land(engine="local")
+            self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+            self.store.append(10)
+            self.assertEqual(engine_for(stores, NAME, LandOptions()), "spark")
+            with patch.object(Table, "location", return_value="s3://lake/messages"):
+                self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+        self.assertEqual(engine_for(stores, NAME, chosen), "local")
