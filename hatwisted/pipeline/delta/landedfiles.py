@@ -202,8 +202,18 @@ def landed_files(
     - columns: of the log; None: all
     - schemas: of topics
     """
-    shape = Shape.prepare(path, typed_schema(columns, schemas), PARTITION_BY, schemas)
+    shape = landed_shape(path, columns, schemas)
     return LandedFiles(shape, writer=held.writer.digest, epoch=held.epoch)
+
+
+def landed_shape(path: str, columns: Sequence[str] | None, schemas: Sequence[TopicSchema]) -> Shape:
+    """What of a log is written where; the tables are made or widened for it.
+
+    - path: of the table
+    - columns: of the log
+    - schemas: of topics
+    """
+    return Shape.prepare(path, typed_schema(columns, schemas), PARTITION_BY, schemas)
 
 
 class LandedFiles:

@@ -7,6 +7,7 @@ file is part of the table only by a snapshot.
 from __future__ import annotations
 
 import itertools
+import secrets
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ FLUSH_BYTES: Final = 128 << 20
 TASKS: Final = 1 << 31
 """Numbers of files that tasks of a run have written, in no order: from here on. No snapshot says that they are
 settled, so those of a run that has ended are looked up, all of them."""
+ATTEMPT_BITS: Final = 96
+"""Of the number that an attempt at a task draws, since its files' names are like those of the others otherwise."""
 ATTEMPT_FILES: Final = 1 << 20
 """Files that one call may write in a task, at most: their names have a number of the attempt's and their own."""
 
@@ -152,13 +155,12 @@ class TaskIds(FileIds):
     """Names of the files of one attempt at a task: nobody else in the run has them, whoever writes as well.
 
     - run: its name
-    - attempt: number of the attempt in the run
     """
 
-    def __init__(self, run: str, attempt: int) -> None:
+    def __init__(self, run: str) -> None:
         super().__init__(run)
         self.number = TASKS
-        self._attempt = attempt
+        self._attempt = secrets.randbits(ATTEMPT_BITS)
 
     def counted(self) -> itertools.count[int]:
         """See FileIds."""

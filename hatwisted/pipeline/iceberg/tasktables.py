@@ -6,7 +6,7 @@ given the table's metadata without its snapshots. Keys that a catalog has lent f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,9 @@ from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
-from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.iceberg.landedfiles import LandedTables
+from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
+from hatwisted.pipeline.iceberg.icebergfiles import TaskIds
+from hatwisted.pipeline.iceberg.landedfiles import LandedTables, RowFiles, WrittenFiles
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 
 if TYPE_CHECKING:
@@ -63,12 +64,30 @@ class TaskTables:
     beside: _TaskTable | None
 
     @classmethod
-    def of(cls, tables: LandedTables) -> TaskTables:
-        """As they were loaded."""
+    def refreshed(cls, tables: LandedTables) -> TaskTables:
+        """As they are now; what a catalog lends for their files is lent anew."""
+        for table in (tables.table, tables.beside):
+            if table is not None:
+                with plainly(str(tables.name)):
+                    table.refresh()
         beside = None if tables.beside is None else _TaskTable.of(tables.beside)
         return cls(tables.name, tables.rows, tuple(tables.schemas), _TaskTable.of(tables.table), beside)
 
-    def open(self) -> LandedTables:
-        """In a task."""
+    def write(self, run: str, batches: Iterable[pa.RecordBatch]) -> WrittenFiles:
+        """In a task: rows as whole files of their own, or an error and none.
+
+        - run: its name
+        - batches: the rows, as RowFiles wants them
+        """
+        files = RowFiles(self._open(), TaskIds(run))
+        try:
+            for rows in batches:
+                files.write(rows)
+            return files.close()
+        except BaseException:
+            files.drop()
+            raise
+
+    def _open(self) -> LandedTables:
         beside = None if self.beside is None else self.beside.open()
         return LandedTables(self.name, self.table.open(), self.rows, self.schemas, beside)

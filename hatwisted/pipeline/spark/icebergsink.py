@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
-from hatwisted.pipeline.iceberg.icebergfiles import TaskIds
-from hatwisted.pipeline.iceberg.landedfiles import RowFiles, WrittenFiles
+from hatwisted.pipeline.iceberg.landedfiles import WrittenFiles
 from hatwisted.pipeline.iceberg.tasktables import TaskTables
 from hatwisted.pipeline.spark.planstream import planned_rows
 
@@ -56,24 +54,17 @@ class TaskWriter:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """In a task: every row into files of its own, finished or removed; one row that says which."""
-        context = TaskContext.get()
-        assert context is not None
-        files = RowFiles(self.tables.open(), TaskIds(self.run, context.taskAttemptId()))
         queues: QueueTails = {}
-        try:
-            for rows in self._rows(batches):
-                files.write(rows)
-                if self.by_queue:
-                    queues = later(queues, last_of_queues(rows))
-            written = WrittenBatch(files.close(), queues)
-        except BaseException:
-            files.drop()
-            raise
-        if written.whole.rows:
-            yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], schema=SCHEMA)
+        whole = self.tables.write(self.run, self._rows(batches, queues))
+        if whole.rows:
+            written = pickle.dumps(WrittenBatch(whole, queues))
+            yield pa.record_batch([pa.array([written], pa.binary())], schema=SCHEMA)
 
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(with_store_date, planned_rows(batches)) if self.planned else batches
+    def _rows(self, batches: Iterator[pa.RecordBatch], queues: QueueTails) -> Iterator[pa.RecordBatch]:
+        for rows in map(with_store_date, planned_rows(batches)) if self.planned else batches:
+            if self.by_queue:
+                queues.update(later(queues, last_of_queues(rows)))
+            yield rows
 
 
 @dataclass(frozen=True)

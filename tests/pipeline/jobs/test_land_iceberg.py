@@ -180,7 +180,7 @@ def test_what_killed_tasks_wrote_goes_with_the_next_landing(lake: Lake) -> None:
     run = lake.table().properties[RUN + "broker-a"]
     file = next((lake.folder / "warehouse").rglob("data/**/*.parquet"))
     assert file.stem.replace("-", "").endswith(f"{run}{0:012x}{TASKS + 1:08x}")
-    left = file.with_name(f"00000-7{file.name[7:]}")
+    left = file.with_name(f"00001{file.name[5:]}")
     others = file.with_name(f"00000-0-{'f' * 8}-{'f' * 4}-4{'f' * 3}-8{'f' * 3}-{'f' * 12}.parquet")
     for copy in (left, others):
         shutil.copy(file, copy)

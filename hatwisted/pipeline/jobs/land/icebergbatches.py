@@ -1,5 +1,5 @@
 """An Iceberg table as the engine `local` lands into it: stores, broker by broker, and topics of a cluster, queue
-by queue. (How `spark` does: icebergquery.py.)
+by queue; and as Spark's tasks do, stores. (How a stream does: icebergquery.py.)
 
 As into a Delta table, but for what remembers: nothing is kept beside the table, whose snapshots say where each
 broker's rows end (iceberg/snapshots.py), or each queue's (iceberg/queuenotes.py).
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -23,10 +23,12 @@ from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
+from hatwisted.pipeline.jobs.land.logsplits import is_lossy
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from hatwisted.pipeline.decode.storefolder import Split
     from hatwisted.pipeline.iceberg.catalogs import IcebergName
     from hatwisted.pipeline.iceberg.icebergfiles import FileIds
     from hatwisted.pipeline.iceberg.landedfiles import LandedBatch, LandedTables, RowFiles, WrittenFiles
@@ -142,6 +144,26 @@ class _ClaimedIceberg:
                 expire(table, str(name))
         return done
 
+    def commit(self, written: WrittenFiles, queues: QueueTails | None = None) -> bool:
+        """Whole files into the tables, all of them or none; False without rows: nothing happened.
+
+        - written: the files
+        - queues: where they end, if queues are landed
+        """
+        from hatwisted.pipeline.iceberg.landedfiles import LandedBatch
+
+        if not written.files:
+            return False
+        batch = LandedBatch(self.into, written, self.ids)
+        try:
+            self.append(batch, queues)
+        except Fenced:
+            batch.remove()  # whatever became of its tries, there won't be another one
+            raise
+        batch.keep()
+        self.done.add(written, self.table)
+        return True
+
     def append(self, batch: LandedBatch, queues: QueueTails | None) -> None:
         """A snapshot with a batch.
 
@@ -168,20 +190,7 @@ class IcebergBatch:
 
     def commit(self, queues: QueueTails | None = None) -> bool:
         """See Batch."""
-        from hatwisted.pipeline.iceberg.landedfiles import LandedBatch
-
-        run, written = self.landing, self.files.close()
-        if not written.files:
-            return False
-        batch = LandedBatch(run.into, written, run.ids)
-        try:
-            run.append(batch, queues)
-        except Fenced:
-            batch.remove()  # whatever became of its tries, there won't be another one
-            raise
-        batch.keep()
-        run.done.add(written, run.table)
-        return True
+        return self.landing.commit(self.files.close(), queues)
 
     def drop(self) -> None:
         """See Batch: those of a commit under way stay, since who knows what became of it."""
@@ -190,7 +199,7 @@ class IcebergBatch:
 
 @dataclass(kw_only=True)
 class IcebergLanding(_ClaimedIceberg):
-    """See LandedTable. source: the stores."""
+    """See LandedTable and TaskedTable. source: the stores."""
 
     by_queue: ClassVar[bool] = False
     source: Stores
@@ -204,6 +213,28 @@ class IcebergLanding(_ClaimedIceberg):
         self.widen(self.source.writer().brokers)
         self.ends = landed_tails(self.table, self.name, self.held.brokers)
         return dict(self.ends)
+
+    def task(self) -> Callable[[Split], WrittenFiles]:
+        """See TaskedTable. What a catalog lends for the files is lent anew."""
+        from hatwisted.pipeline.iceberg.tasktables import TaskTables
+        from hatwisted.pipeline.jobs.land.icebergtask import IcebergTask
+
+        tables = TaskTables.refreshed(self.into)
+        return IcebergTask(tables, self.held.run, self.columns, is_lossy(self.source)).run
+
+    def add(self, parts: Sequence[WrittenFiles]) -> None:
+        """See TaskedTable."""
+        from hatwisted.pipeline.iceberg.landedfiles import WrittenFiles
+
+        whole = WrittenFiles()
+        for part in parts:
+            whole += part
+        self.commit(whole)
+
+    def clean(self) -> None:
+        """See TaskedTable."""
+        with suppress(WrongTable, NoRoom):  # the next landing does it, and why this one failed is what counts
+            settle_ended(self.table, self.into.name, [self.held.run])
 
     def append(self, batch: LandedBatch, queues: QueueTails | None) -> None:
         """See _ClaimedIceberg."""

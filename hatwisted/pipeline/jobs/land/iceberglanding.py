@@ -21,6 +21,7 @@ from hatwisted.pipeline.jobs.land.landingstate import landing_state, spark_state
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.jobs.land.sparkrun import SparkRun
+from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding, is_tasked
 from hatwisted.pipeline.spark.damagetable import listed_damages
 from hatwisted.pipeline.spark.javahome import NoJava, find_java_home
 
@@ -51,9 +52,15 @@ def iceberg_engine(source: LandingSource, table: str, how: LandOptions) -> Liter
         return "spark"
     name = IcebergName.parse(table)
     there = name.load_if_any()
-    if how.checkpoint is None and (there is None or _folder(there) is None):
-        return "local"
+    streamed = not _is_tasked(source, how)
+    if streamed and how.checkpoint is None and (there is None or _folder(there) is None):
+        return "local"  # nobody knows a place for a stream's progress
     return "spark" if _backlog(source, there, str(name)) > LOCAL_BYTES and _has_spark() else "local"
+
+
+def _is_tasked(source: LandingSource, how: LandOptions) -> bool:
+    """Does it need no stream? A checkpoint is a stream's: the table says how far tasks are."""
+    return how.checkpoint is None and is_tasked(source, how)
 
 
 def has_all(source: LandingSource, table: str) -> bool:
@@ -112,11 +119,14 @@ def land_iceberg(source: LandingSource, table: str, how: LandOptions, run: Landi
     from hatwisted.pipeline.iceberg.landedfiles import LandedTables
 
     begun = run.seconds()
-    typed_by = run.session() if engine == "spark" and how.transform is not None else None
-    landing = _Landing(source, how, run, LandedTables.prepare(name, how.schema(table, typed_by), how.schemas))
+    rows = how.schema(table, lambda: run.session)
+    landing = _Landing(source, how, run, LandedTables.prepare(name, rows, how.schemas))
     known = listed_damages(source.options())
     landing.check()
-    compaction, stopped = landing.by_spark() if engine == "spark" else landing.by_itself()
+    if engine == "local":
+        compaction, stopped = landing.by_itself()
+    else:
+        compaction, stopped = landing.by_tasks() if _is_tasked(source, how) else landing.by_stream()
     done = landing.done
     return LandResult(
         table=table,
@@ -189,8 +199,15 @@ class _Landing:
             return ClusterLanding(into, into.source, self._how, run.report, run.seconds).run(run.stop)
         return LocalLanding(into, into.source, self._how, run.report, run.seconds).run(run.stop)
 
-    def by_spark(self) -> tuple[Compaction, bool]:
-        """The same by Spark, which keeps its progress in a folder."""
+    def by_tasks(self) -> tuple[Compaction, bool]:
+        """The same by Spark's tasks."""
+        into, run = self._claimed(), self._run
+        assert isinstance(into, IcebergLanding)
+        tasks = TaskedLanding(into, into.source, self._how, lambda: run.tasks, run.report, run.seconds)
+        return tasks.run(run.stop)
+
+    def by_stream(self) -> tuple[Compaction, bool]:
+        """The same by a stream of Spark's, which keeps its progress in a folder."""
         from hatwisted.pipeline.jobs.land.icebergquery import IcebergQuery
 
         source, table, name = self._source, self._tables.table, str(self._tables.name)
@@ -202,5 +219,5 @@ class _Landing:
             if self._how.mode == "once" and not source.by_queue and not _backlog(source, table, name):
                 return into.upkeep(), False
             query = SparkRun(IcebergQuery(into), source, self._how, run.report, run.seconds)
-            _, compaction, stopped = query.run(state, run.session(), run.stop)
+            _, compaction, stopped = query.run(state, run.session, run.stop)
             return compaction, stopped

@@ -1,4 +1,4 @@
-"""An Iceberg table as the engine `spark` lands into it: tasks write, this process commits (spark/icebergsink.py).
+"""An Iceberg table as a stream of Spark's lands into it: tasks write, this process commits (spark/icebergsink.py).
 
 Claim, dead letters, compaction and expiry are the engine `local`'s (icebergbatches.py), and so is what snapshots
 say of where rows end; a batch of Spark's has its number besides (iceberg/numberedbatches.py).
@@ -119,11 +119,8 @@ class _Commits:
         """For the tasks of the next batch. What a catalog lends for the files is lent anew."""
         from hatwisted.pipeline.spark.icebergsink import TaskWriter
 
-        for table in (self._into.table, self._into.beside):
-            if table is not None:
-                with plainly(self._landing.name):
-                    table.refresh()
-        return TaskWriter(TaskTables.of(self._into), self._held.run, self._planned, self._landing.by_queue)
+        tables = TaskTables.refreshed(self._into)
+        return TaskWriter(tables, self._held.run, self._planned, self._landing.by_queue)
 
     def commit(self, batch: WrittenBatch, number: int) -> None:
         """The batch into the table, unless it's there; its dead letters follow."""

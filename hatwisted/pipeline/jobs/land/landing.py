@@ -58,6 +58,8 @@ from hatwisted.pipeline.jobs.land.landingstate import (
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.jobs.land.sparkrun import SparkRun
+from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding, is_tasked
+from hatwisted.pipeline.jobs.workertasks import Tasks
 from hatwisted.pipeline.spark.damagetable import listed_damages
 
 if TYPE_CHECKING:
@@ -71,18 +73,18 @@ def land(
     table: str,
     options: LandOptions = DEFAULTS,
     *,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    spark: SparkSession | Tasks | Callable[[], SparkSession] | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     seconds: Callable[[], float] = time.monotonic,
 ) -> LandResult:
-    """Land each record of some logs once in a Delta table, however often the run is interrupted.
+    """Land each record of some logs once in a table, however often the run is interrupted.
 
     - sources: store folders, one per broker, or a Cluster
     - table: folder of the table, or its address at an object store, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - options: how
-    - spark: the session, or what makes it once it's needed, which makes Spark the engine; None: one is made if
-      that's the engine and there's something to land
+    - spark: the session, or what makes it once it's needed, which makes Spark the engine; other tasks in its
+      place, where no stream is needed; None: one is made if that's the engine and there's something to land
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
@@ -116,11 +118,11 @@ def _land_delta(
     begun = seconds()
     writer = source.writer()
     engine = "spark" if run.spark is not None else engine_for(source, path, options)
-    typed_by = run.session() if engine == "spark" and options.transform is not None else None
-    prepare_table(path, options.schema(path, typed_by), PARTITION_BY)
+    tasked = engine == "spark" and is_tasked(source, options)
+    prepare_table(path, options.schema(path, lambda: run.session), PARTITION_BY)
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
-    identity, kind = source.identity(), LOCAL if engine == "local" else source.format
+    identity, kind = source.identity(), LOCAL if engine == "local" or tasked else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
         held = claim(path, writer, source.by_queue, settle(path))
         settle(path)  # what an earlier run committed before the claim took effect
@@ -128,19 +130,22 @@ def _land_delta(
         if is_table(beside):
             removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), listed_damages(source.options())
-        if engine == "local":
-            if isinstance(source, Cluster):
-                queues = DeltaQueues(path, state, held, options)
-                compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
+        if engine == "local" and isinstance(source, Cluster):
+            queues = DeltaQueues(path, state, held, options)
+            compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
+        elif engine == "local" or tasked:
+            stores = cast(Stores, source)
+            into = DeltaLanding(path, state, held, options, stores)
+            if tasked:
+                tasks = TaskedLanding(into, stores, options, lambda: run.tasks, report, seconds)
+                compaction, stopped = tasks.run(stop)
             else:
-                stores = cast(Stores, source)
-                into = DeltaLanding(path, state, held, options, stores)
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         elif is_done(source, path, options):
             compaction, stopped = compact_landed(path, options.compact_below, held), False
         else:
             query = SparkRun(DeltaQuery(path, held, options, before), source, options, report, seconds)
-            state, compaction, stopped = query.run(state, run.session(), stop)
+            state, compaction, stopped = query.run(state, run.session, stop)
         found = landed_since(path, before, state.application)
     return LandResult(
         table=path,

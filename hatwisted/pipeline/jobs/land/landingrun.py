@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landoptions import Progress
+from hatwisted.pipeline.jobs.workertasks import SparkTasks, Tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,21 +23,29 @@ LOCAL_BYTES: Final = 1 << 30
 class LandingRun:
     """One of them.
 
-    - spark: the session, or what makes it, if it's given
+    - spark: the session, what makes it, or other tasks, if any is given
     - report: its progress
     - stop: its end
     - seconds: its clock
     """
 
-    spark: SparkSession | Callable[[], SparkSession] | None
+    spark: SparkSession | Tasks | Callable[[], SparkSession] | None
     report: Progress
     stop: threading.Event
     seconds: Callable[[], float]
 
+    @cached_property
     def session(self) -> SparkSession:
-        """The session; made if none is given."""
+        """The session; made if none is given. Raises PipelineError if there are only tasks."""
         if self.spark is None:
             from hatwisted.pipeline.spark.sparksession import spark_session
 
             return spark_session()
+        if isinstance(self.spark, Tasks):
+            raise PipelineError("this landing needs a stream of Spark's, not just tasks: give a session")
         return self.spark() if callable(self.spark) else self.spark
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The session's, or what was given in its place."""
+        return self.spark if isinstance(self.spark, Tasks) else SparkTasks(self.session)
