@@ -22,7 +22,9 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.icebergfiles import TASKS
 from hatwisted.pipeline.iceberg.snapshots import RUN, claim
+from hatwisted.pipeline.jobs.land import landingrounds, sparklanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
+from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.golden import GOLDEN
 from tests.support.growing import TOPICS, GrowingStore
@@ -30,6 +32,7 @@ from tests.support.icebergcatalog import iceberg_catalog
 
 NAME = IcebergName.parse("iceberg:lake.rocketmq.messages")
 NUMBER = "hatwisted.batch"
+WAYS = ("local", "tasks", "stream")
 
 
 @dataclass
@@ -43,8 +46,11 @@ class Lake:
     def __post_init__(self) -> None:
         self.store = GrowingStore(self.folder / "broker-a")
 
-    def land(self, *stores: Path, engine: str = "spark", **arguments: Any) -> LandResult:
-        sources = [str(store) for store in stores or (self.store.root,)]
+    def land(self, *stores: Path, by: str = "stream", **arguments: Any) -> LandResult:
+        """By Spark's `tasks`, a `stream` of Spark's, or `local`."""
+        paths = [str(store) for store in stores or (self.store.root,)]
+        engine = "local" if by == "local" else "spark"
+        sources = Stores(paths, {"mode": "failfast"} if by == "stream" else {})
         running = {name: arguments.pop(name) for name in ("stop", "progress") if name in arguments}
         options = LandOptions(engine=engine, **{"compact_below": None, **arguments})  # type: ignore[arg-type]
         spark = self.spark if engine == "spark" else None
@@ -92,17 +98,18 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
 
 
 def test_the_engines_take_turns_and_make_the_same_table(lake: Lake) -> None:
-    for count, engine in ((40, "spark"), (30, "local"), (20, "spark"), (10, "spark"), (50, "local")):
+    for count, by in enumerate(("stream", "tasks", "local", "stream", "stream", "tasks", "tasks", "local")):
+        count = 10 * (count + 1)
         lake.store.append(count)
-        found = lake.land(engine=engine)
+        found = lake.land(by=by)
         assert (found.rows, found.log_bytes > 0, len(found.versions)) == (count, True, 1)
     assert lake.offsets() == lake.store.offsets
     alone = {}
-    for engine in ("local", "spark"):
-        lake.name = IcebergName.parse(f"iceberg:lake.rocketmq.{engine}")
-        lake.land(GOLDEN / "master", engine=engine)
-        alone[engine] = (lake.rows(), lake.table().schema(), lake.table().spec())
-    assert alone["local"] == alone["spark"]
+    for by in WAYS:
+        lake.name = IcebergName.parse(f"iceberg:lake.rocketmq.{by}")
+        lake.land(GOLDEN / "master", by=by)
+        alone[by] = (lake.rows(), lake.table().schema(), lake.table().spec())
+    assert alone["local"] == alone["tasks"] == alone["stream"]
 
 
 def test_many_triggers_of_two_brokers_are_as_many_snapshots(lake: Lake) -> None:
@@ -132,7 +139,7 @@ def test_a_lost_checkpoint_and_one_that_lies_behind_repeat_nothing(lake: Lake) -
     lake.store.append(100)
     lake.land()
     lake.store.append(30)
-    lake.land(engine="local")
+    lake.land(by="local")
     lake.store.append(30)
     assert lake.land().rows == 30
     shutil.rmtree(lake.state())
@@ -155,7 +162,8 @@ def test_what_a_roll_back_took_is_landed_again(lake: Lake) -> None:
     assert lake.land().rows == 0
 
 
-def test_a_later_run_fences_it_and_nothing_of_it_is_left(lake: Lake) -> None:
+@pytest.mark.parametrize("by", WAYS[1:])
+def test_a_later_run_fences_it_and_nothing_of_it_is_left(lake: Lake, by: str) -> None:
     lake.store.append(300)
     lake.land()
     lake.store.append(300)
@@ -165,7 +173,7 @@ def test_a_later_run_fences_it_and_nothing_of_it_is_left(lake: Lake) -> None:
         lake.store.append(300)
 
     with pytest.raises(PipelineError, match="took over from run"):
-        lake.land(mode="continuous", every=0.1, progress=rival)
+        lake.land(mode="continuous", every=0.1, progress=rival, by=by)
     landed = len(lake.offsets())
     assert lake.offsets() == lake.store.offsets[:landed]
     assert landed < len(lake.store.offsets)
@@ -221,12 +229,12 @@ def test_small_files_are_compacted_and_old_snapshots_expire(lake: Lake) -> None:
     assert lake.land().rows == 5
 
 
+@pytest.mark.parametrize("by", WAYS[1:])
 def test_a_landing_that_follows_compacts_and_ends_when_asked_to(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    from hatwisted.pipeline.jobs.land import sparklanding
-
-    monkeypatch.setattr(sparklanding, "COMPACT_EVERY", 0.0)
+    for module in (sparklanding, landingrounds):
+        monkeypatch.setattr(module, "COMPACT_EVERY", 0.0)
     stop = threading.Event()
     lake.store.append(100)
 
@@ -236,7 +244,7 @@ def test_a_landing_that_follows_compacts_and_ends_when_asked_to(
         else:
             stop.set()
 
-    found = lake.land(mode="continuous", every=0.1, stop=stop, progress=told, compact_below=16 << 20)
+    found = lake.land(mode="continuous", every=0.1, stop=stop, progress=told, compact_below=16 << 20, by=by)
     assert found.stopped and found.compacted >= 8
     assert lake.offsets() == lake.store.offsets[: found.rows]
     lake.land()
@@ -247,9 +255,9 @@ def test_bodies_become_a_column_and_those_that_do_not_fit_go_beside(lake: Lake) 
     schema = lake.folder / "schema.json"
     schema.write_text(json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}}))
     schemas = parse_schemas([f"orders=json:{schema}"])
-    for count, engine in ((40, "spark"), (20, "local"), (80, "spark")):
+    for count, by in ((40, "stream"), (20, "local"), (60, "tasks"), (80, "stream")):
         lake.store.append(count)
-        found = lake.land(engine=engine, schemas=schemas)
+        found = lake.land(by=by, schemas=schemas)
         assert found.dead_letters == {"type": count // 4}
     lake.forget_last_batch()
     lake.store.append(4)
@@ -269,8 +277,6 @@ def test_a_table_without_a_place_for_spark_s_progress_wants_one(
 
 
 def test_damage_that_is_skipped_is_counted(lake: Lake) -> None:
-    from hatwisted.pipeline.jobs.land.landingsources import Stores
-
     lake.store.append(300)
     with (lake.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(lake.store.offsets[100] + 4)
@@ -285,7 +291,7 @@ def test_damage_that_is_skipped_is_counted(lake: Lake) -> None:
 def test_fenced_is_what_a_run_is_told(lake: Lake) -> None:
     """By a batch of its own, too, without Spark's words around it."""
     lake.store.append(20)
-    held = []
+    held: list[object] = []
 
     def transform(rows: DataFrame) -> DataFrame:
         held.append(claim(lake.table(), str(NAME), ["broker-a"]) if held else None)
