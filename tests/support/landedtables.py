@@ -95,7 +95,7 @@ class LandedTable:
                 return f"{broker}: {len(rows)} rows of {len(wanted)}"
         if letters is not None and (wrong := self._dead_letters(found, letters, whole)):
             return wrong
-        return self._left_over() if whole else None
+        return self.left_over() if whole else None
 
     def _dead_letters(self, found: pa.Table, letters: pa.Table, whole: bool) -> str | None:
         """What is wrong with the table beside.
@@ -120,7 +120,8 @@ class LandedTable:
         found: list[int] = self._read()["physical_offset"].to_pylist()
         return sorted(found)
 
-    def _left_over(self) -> str | None:
+    def left_over(self) -> str | None:
+        """A file that nothing mentions."""
         raise NotImplementedError
 
 
@@ -166,7 +167,7 @@ class LandedDelta(LandedTable):
                 found.pop(action["remove"]["path"], None)
         return found
 
-    def _left_over(self) -> str | None:
+    def left_over(self) -> str | None:
         for table in (self.name, dead_letter_table(self.name)):
             mentioned = {
                 Path(unquote(action[kind]["path"])).name
@@ -203,7 +204,7 @@ class LandedIceberg(LandedTable):
     def _read(self, beside: bool = False) -> pa.Table:
         return _as_rows(self._table(LETTERS if beside else MESSAGES).scan().to_arrow())
 
-    def _left_over(self) -> str | None:
+    def left_over(self) -> str | None:
         """Files of the last run and of the one that it ended; those of runs before it may be left."""
         claims, mentioned = [], set[str]()
         for name in (MESSAGES, LETTERS) if self._typed else (MESSAGES,):
