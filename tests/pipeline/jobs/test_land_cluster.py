@@ -93,6 +93,5 @@ def test_a_broker_that_appears_after_the_claim_is_claimed_and_lands_once(
         writer = Cluster.writer
         monkeypatch.setattr(Cluster, "writer", lambda source: known.pop() if known else writer(source))
         land(cluster, table.name, spark=spark)
-    assert rows_of(table, "broker", "queue_offset") == [(BROKER, at) for at in range(45)] + [
-        ("broker-b", at) for at in range(33)
-    ]
+    expected = [(BROKER, at) for at in range(45)] + [("broker-b", at) for at in range(33)]
+    assert rows_of(table, "broker", "queue_offset") == expected

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from pyiceberg import catalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -29,6 +33,7 @@ from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.golden import GOLDEN
 from tests.support.growing import TOPICS, GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.s3server import s3_server
 
 NAME = IcebergName.parse("iceberg:lake.rocketmq.messages")
 NUMBER = "hatwisted.batch"
@@ -267,13 +272,36 @@ def test_bodies_become_a_column_and_those_that_do_not_fit_go_beside(lake: Lake) 
     assert lake.left_over() == set()
 
 
-def test_a_table_without_a_place_for_spark_s_progress_wants_one(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.store.append(10)
-    monkeypatch.setattr(Table, "location", lambda table: "s3://lake/messages")
+@pytest.fixture
+def lake_at_s3(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    """The catalog here, its tables there; keys are the catalog's, as Spark's workers have none."""
+    with s3_server("lake") as server, iceberg_catalog(tmp_path):
+        properties = {
+            "WAREHOUSE": "s3://lake/warehouse",
+            "S3__ENDPOINT": server["AWS_ENDPOINT_URL"],
+            "S3__REGION": server["AWS_REGION"],
+            "S3__ACCESS_KEY_ID": server["AWS_ACCESS_KEY_ID"],
+            "S3__SECRET_ACCESS_KEY": server["AWS_SECRET_ACCESS_KEY"],
+        }
+        variables = {f"PYICEBERG_CATALOG__LAKE__{name}": value for name, value in properties.items()}
+        with patch.dict(os.environ, variables), patch.object(catalog, "_ENV_CONFIG", Config()):
+            yield Lake(spark, tmp_path)
+
+
+def test_tasks_write_where_the_catalog_says_and_with_its_keys(lake_at_s3: Lake) -> None:
+    lake = lake_at_s3
+    lake.store.append(300)
+    assert lake.land(by="tasks").rows == 300
+    lake.store.append(30)
     with pytest.raises(PipelineError, match="give a checkpoint that this machine has"):
-        lake.land()
+        lake.land(by="stream")
+    assert lake.land(by="stream", checkpoint=str(lake.folder / "checkpoint")).rows == 30
+    lake.store.append(20)
+    assert lake.land(by="local").rows == 20
+    lake.store.append(10)
+    assert lake.land(by="tasks").rows == 10
+    assert lake.offsets() == lake.store.offsets
+    assert lake.table().location().startswith("s3://")
 
 
 def test_damage_that_is_skipped_is_counted(lake: Lake) -> None:
