@@ -114,10 +114,15 @@ def _planned_from_the_begin() -> Any:
 for each in (DELTA, ICEBERG):
     FAULTS |= {
         (each, TASKS, "task-left-out"): lambda form=each: _adding(form, lambda parts: parts[:-1]),  # type: ignore[misc]
-        (each, TASKS, "task-twice"): lambda form=each: _adding(form, lambda parts: [*parts, parts[-1]]),  # type: ignore[misc]
         (each, TASKS, "bodies-exchanged"): lambda form=each: _tasks_by(form, _Exchanging),  # type: ignore[misc]
         (each, TASKS, "planned-from-the-begin"): _planned_from_the_begin,
     }
+
+
+@of(ICEBERG, TASKS)
+def task_twice() -> Any:
+    """A batch has a task's files twice."""
+    return _adding(ICEBERG, lambda parts: [*parts, parts[-1]])
 
 
 @of(DELTA, TASKS)
@@ -226,17 +231,6 @@ def task_left_out() -> Any:
 
 
 @of(DELTA, STREAM)
-def task_twice() -> Any:
-    """A batch has a task's files twice."""
-
-    class Writer(deltasink.DeltaStreamWriter):
-        def commit(self, messages: Any, batchId: int) -> None:
-            super().commit([*messages, messages[-1]], batchId)
-
-    return _sink(Writer)
-
-
-@of(DELTA, STREAM)
 def restored_unseen() -> Any:
     """A checkpoint is followed whose batches a restored version lacks."""
     return patch.object(DeltaQuery, "was_taken_back", lambda *_: False)
@@ -297,7 +291,7 @@ def task_left_out_() -> Any:
 
 @of(ICEBERG, STREAM)
 def task_twice_() -> Any:
-    """A batch has a file twice."""
+    """A batch has a file twice. (A Delta table has each path once, whatever a commit says.)"""
 
     def change(commit: Callable[..., None], run: Any, batch: Any, number: int) -> None:
         batch.whole.files.append(batch.whole.files[-1])

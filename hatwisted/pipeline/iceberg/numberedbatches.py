@@ -66,16 +66,16 @@ def last_batch(table: Table, application: str) -> int | None:
 
 
 def was_taken_back(table: Table, application: str) -> bool:
-    """Was the table rolled back to a snapshot from before the last batch of a landing?
+    """Was the table rolled back to a snapshot from before the last batch of a landing? (That a snapshot isn't
+    before the newest one doesn't say so: tags keep some whose successors have expired.)
 
     - table: as it was loaded
     - application: the landing's name
     """
     holds = {snapshot.snapshot_id for snapshot in line(table)}
-    return any(
-        snapshot.snapshot_id not in holds and _number(snapshot, application) is not None
-        for snapshot in table.snapshots()
-    )
+    last = last_batch(table, application)
+    others = (_number(each, application) for each in table.snapshots() if each.snapshot_id not in holds)
+    return any(number is not None and (last is None or number > last) for number in others)
 
 
 def append_numbered(

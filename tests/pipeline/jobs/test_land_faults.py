@@ -12,6 +12,7 @@ import shutil
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
@@ -26,7 +27,7 @@ from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.landedtables import DELTA, KINDS
 from tests.support.soak import times
-from tests.support.sparkfaults import FAULTS, STREAM, planted
+from tests.support.sparkfaults import FAULTS, LANDINGS, STREAM, planted
 
 BROKERS = ("broker-a", "broker-b")
 APPENDED = 240
@@ -52,7 +53,6 @@ class Play:
         self._form = form
         self._table = KINDS[form](folder, BROKERS)
         self._stores = [GrowingStore(folder / name, seed=number) for number, name in enumerate(BROKERS)]
-        self._acts = 0
 
     def acts(self) -> None:
         """All of them, one after the other."""
@@ -110,21 +110,30 @@ class Play:
         self._wait_for_tasks()
 
     def _rival(self) -> None:
-        """Another one takes over while this one follows the logs."""
-        stop, calls = threading.Event(), iter(range(1000))
+        """Another one takes over while this one follows the logs: between two batches of a stream, and when a
+        batch's tasks have written and nothing is committed yet."""
+        stop, calls, rivals = threading.Event(), iter(range(1000)), iter([self._table.folder / "rival"])
+        kind = LANDINGS[self._form]
+        add = kind.add
+
+        def take_over() -> None:
+            for place in rivals:
+                self._land(by="local", checkpoint=str(place) if self._form == DELTA else None)
+
+        def late(table: Any, parts: Any) -> None:
+            take_over()
+            add(table, parts)
 
         def progress(done: int, total: int) -> None:
-            number = next(calls)
-            if number == 0:
-                self._acts += 1
-                place = self._table.folder / f"rival-{self._acts}" if self._form == DELTA else None
-                self._land(by="local", checkpoint=None if place is None else str(place))
-            elif number > 5:
+            if self._way == STREAM:
+                take_over()
+            if next(calls) > 5:
                 stop.set()
             self._grow()
 
         try:
-            self._land(mode="continuous", every=OURS, stop=stop, progress=progress)
+            with patch.object(kind, "add", late):
+                self._land(mode="continuous", every=OURS, stop=stop, progress=progress)
         except PipelineError as error:
             if "took over" not in str(error):
                 raise
