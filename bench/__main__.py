@@ -65,6 +65,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "end-to-end": consuming.end_to_end,
     "idle": manytopics.idle_connections,
     "topics": manytopics.topics,
+    "more-topics": manytopics.more_topics,
     "kafka-sync": peers.kafka_sync,
     "kafka-async": peers.kafka_async,
     "spark-decode": sparking.decode,
@@ -98,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures = (Figure(**each) for each in results["rows"][name]["figures"])
             history.add(HISTORY, version, name, figures)
         _write(results, options.quick)
+    arena.end()
     minutes = (time.monotonic() - begun) / 60
     arena.prefix = ""
     arena.say(

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.bareloops import bare_loops, told
 from bench.figures import Outcome
-from bench.warmth import touch
+from bench.warmth import Warmth
 from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import REPOSITORY, ServerProcess, Setting, read_conf
 
@@ -33,10 +33,10 @@ REWARM_SECONDS = 3  # after the other side's turn
 MEASURE_SECONDS = (
     10  # with REWARM_SECONDS below the housekeeping interval of 20 s, which a suspended link must meet
 )
-REPEATS = 3
+REPEATS = 5
 COLD_SECONDS = 10
 FULL_STORE = 3 << 30  # bytes
-WARM_BYTES = 2 << 30  # of memory touched before each measured phase
+QUICK_WARM_BYTES = 256 << 20  # of memory, in a short run
 MESSAGE_BYTES = 1250  # roughly what a message of 1 KiB takes in the log
 
 LoadOptions = Mapping[str, int | str]
@@ -58,6 +58,9 @@ class Arena:
     prefix: str = ""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
+    def __post_init__(self) -> None:
+        self._warmth = Warmth(self.folder)
+
     @property
     def repeats(self) -> int:
         return 1 if self.quick else REPEATS
@@ -77,8 +80,12 @@ class Arena:
         print(f"[{time.strftime('%H:%M:%S')}] {self.prefix}{text}", flush=True)
 
     def warm_memory(self) -> None:
-        """Touch some, right before a measured phase."""
-        touch(WARM_BYTES // 8 if self.quick else WARM_BYTES)
+        """Have the next files take over pages that are there, right before a measured phase."""
+        self._warmth.fill(QUICK_WARM_BYTES if self.quick else None)
+
+    def end(self) -> None:
+        """Give the memory back."""
+        self._warmth.end()
 
     def turns(self) -> Iterator[tuple[int, Kind]]:
         """(repetition, contender) in alternation."""
@@ -225,6 +232,7 @@ class Duel:
         for kind in list(self.groups):
             with self.attempt(kind):
                 self._warm(kind, options)
+        self.arena.warm_memory()
         self.outcome.notes.append(told(bare_loops(self.arena.folder)))
         for number, kind in self.arena.turns():
             if kind not in self.groups:

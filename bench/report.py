@@ -23,11 +23,11 @@ hatwisted and Apache RocketMQ {java} side by side in the same run: the same conf
 `conf/2m-2s-async`), the same load generator, one pair of master and slave at a time on the same machine. The
 load generator (`bench/loadgen.py`) is a process of its own and shares the cores with the brokers. Bodies are
 1 KiB. Each side is warmed up until its rate is flat; repetitions alternate, figures are medians with their
-range. A ratio is ours divided by Java's. Memory is touched right before each measured phase, as its first touch on
-a virtual machine costs more than what the programs do with it; the bare loops beside a row say what the machine
-does without any of them. The CPU time of a message (user and system, from /proc) is a second figure, which noise
-hardly moves. Nothing here is a timed test: the test suite never depends on speed. Where the time of a message goes
-stands in [a page of its own](performance.md).
+range. A ratio is ours divided by Java's. Memory is full of cached pages before each measured phase, as on a broker
+that has run for days: the first touch of a page costs a virtual machine more than what the programs do with it.
+The bare loops beside a row say what the machine does without any of them. The CPU time of a message (user and
+system, from /proc) is a second figure, which noise hardly moves. Nothing here is a timed test: the test suite
+never depends on speed. Where the time of a message goes stands in [a page of its own](performance.md).
 
 ```
 {command}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench import bareping
-from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions
+from bench.arena import BATCH, SINGLE, Arena, Duel, LoadOptions, attempt
 from bench.figures import Outcome, Values, absolute_figure, ratio_figure
+from bench.ways import Comparison
 from testbed.brokergroup import Kind
 from testbed.processes import Setting
 
@@ -109,24 +110,25 @@ def _flushed(arena: Arena, options: LoadOptions, label: str) -> Outcome:
 
 def sync_cost(arena: Arena) -> Outcome:
     """How much slower SYNC_MASTER is than ASYNC_MASTER at 8 x 256."""
-    outcome, rates = Outcome(), {}
+    outcome, found = Outcome(), Comparison("ASYNC_MASTER", "SYNC_MASTER")
+    for kind in arena.kinds:
+        with (
+            attempt(arena, outcome, kind),
+            arena.pair(kind, "ASYNC_MASTER", SHORT_LIVED) as free,
+            arena.pair(kind, "SYNC_MASTER", SHORT_LIVED) as waited,
+        ):
+            free.start()
+            waited.start()
+            found.run(arena, kind, {"ASYNC_MASTER": (free, WIDE), "SYNC_MASTER": (waited, WIDE)})
     for role in ("ASYNC_MASTER", "SYNC_MASTER"):
-        with Duel(arena, role, outcome).started() as duel:
-            rates[role] = values(duel.contest(WIDE), "rate")
-    for role, measured in rates.items():
-        figure = ratio_figure(f"send, {role}, 8 x 256 in flight", "msgs/s", measured, at_least=1.3)
-        outcome.figures.append(figure)
-    losses = {
-        kind: [
-            100 * (1 - sync / free)
-            for sync, free in zip(rates["SYNC_MASTER"][kind], free_rates, strict=False)
-        ]
-        for kind, free_rates in rates["ASYNC_MASTER"].items()
-    }
+        label = f"send, {role}, 8 x 256 in flight"
+        outcome.figures.append(ratio_figure(label, "msgs/s", found.rates[role], at_least=1.3))
+        label = "the same: CPU time of the master for a message"
+        outcome.figures.append(absolute_figure(label, "µs", found.costs[role], "–", digits=1))
     text = f"≤ {SYNC_COST:g} % below async"
-    outcome.figures.append(
-        absolute_figure("cost of SYNC_MASTER at 8 x 256", "%", losses, text, at_most=SYNC_COST, digits=1)
-    )
+    label = "cost of SYNC_MASTER at 8 x 256"
+    losses = found.losses()
+    outcome.figures.append(absolute_figure(label, "%", losses, text, at_most=SYNC_COST, digits=1))
     return outcome
 
 

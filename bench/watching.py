@@ -11,10 +11,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.arena import REWARM_SECONDS, SINGLE, Arena, Costs, attempt, check_answers, described
-from bench.figures import Outcome, Values
-from bench.protecting import tell
-from testbed.brokergroup import OURS, BrokerGroup
+from bench.arena import SINGLE, Arena, attempt
+from bench.figures import Outcome
+from bench.protecting import LOAD
+from bench.ways import Comparison
+from testbed.brokergroup import OURS
 from testbed.processes import free_port
 
 WATCHING_COST = 2.0  # percent
@@ -24,9 +25,7 @@ TURNS = 2  # for each repetition: the difference looked for is small
 
 def metrics_cost(arena: Arena) -> Outcome:
     """How much slower the first row is while figures are scraped and a live page is open."""
-    outcome = Outcome()
-    rates: dict[str, Values] = {"open": {OURS: []}, "watched": {OURS: []}}
-    costs: dict[str, Values] = {"open": {OURS: []}, "watched": {OURS: []}}
+    outcome, found = Outcome(), Comparison("open", "watched")
     metrics, page = free_port(), free_port()
     settings = {"metricsPort": metrics, "dashboardPort": page, "metricsTopics": 100}
     if OURS in arena.kinds:  # RocketMQ 4.9.7 has neither
@@ -34,26 +33,12 @@ def metrics_cost(arena: Arena) -> Outcome:
             group.slave_settings = {"metricsPort": free_port(), "dashboardPort": free_port()}
             group.start()
             arena.load(group.master_port, SINGLE, warm=arena.warm_seconds(OURS), quiet=True)
-            for _ in range(arena.repeats * TURNS):
-                _measure(arena, group, "open", rates, costs)
+            for number in range(arena.repeats * TURNS):
+                found.measure(arena, OURS, f"open {number + 1}", ("open", group, SINGLE))
                 with watched(f"http://127.0.0.1:{metrics}/metrics", f"http://127.0.0.1:{page}/stream"):
-                    _measure(arena, group, "watched", rates, costs)
-    tell(outcome, "watched", rates, costs, WATCHING_COST)
+                    found.measure(arena, OURS, f"watched {number + 1}", ("watched", group, SINGLE))
+    found.tell(outcome, LOAD, WATCHING_COST)
     return outcome
-
-
-def _measure(
-    arena: Arena, group: BrokerGroup, way: str, rates: dict[str, Values], costs: dict[str, Values]
-) -> None:
-    weighed = Costs(group.master)
-    result = arena.load(
-        group.master_port, SINGLE, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds, quiet=True
-    )
-    check_answers(result)
-    (cost,) = weighed.each(sum(result["rates"]))
-    arena.say(f"{way}: {described(result)}, {cost:.1f} µs a message")
-    rates[way][OURS].append(float(result["rate"]))
-    costs[way][OURS].append(cost)
 
 
 @contextmanager

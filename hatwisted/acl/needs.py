@@ -2,7 +2,7 @@
 
 One of three: to be an administrator (ADMIN_CODES), permissions for topics and groups (NEEDS), or to be an account
 at all (ANY_ACCOUNT). Each code of the protocol is in one of them, or is of name servers and clients
-(NOT_A_BROKERS); a test looks for those that aren't.
+(NOT_A_BROKERS); a test holds it to the table of docs/accounts.md.
 
 RocketMQ 4.9.7 asks for permissions in 10, 11, 12, 15, 34, 35, 36, 38 and 310, and for an administrator in 17, 25,
 200, 207 and 215. An account of its that may not publish to a topic still does so in batches, ends others'

@@ -48,7 +48,7 @@ class KeyDoc(NamedTuple):
     """One key of one server.
 
     default: as text, None: not set; words: from the schema; origin: whose it is; change: what a change takes;
-    section: what it's about.
+    section: what it's about; secret: it's never shown.
     """
 
     key: str
@@ -59,6 +59,7 @@ class KeyDoc(NamedTuple):
     origin: str
     change: Change
     section: str
+    secret: bool
 
     @property
     def meaning(self) -> str:
@@ -114,11 +115,12 @@ def _doc(server: str, schema: type[msgspec.Struct], field: msgspec.structs.Field
     elif isinstance(default, bool):
         default = str(default).lower()
     default = OF_THE_HOST.get(field.name, default)
-    told = None if default is None or isinstance(rule, Secret) else str(default)
+    secret = isinstance(rule, Secret)
+    told = None if default is None or secret else str(default)
     words, section = _words(schema)[field.name]
     key = field.encode_name
     origin = ORIGINS.get(words.partition(":")[0], ROCKETMQ)
-    return KeyDoc(key, server, told, rule.allowed, words, origin, change_of(server, key), section)
+    return KeyDoc(key, server, told, rule.allowed, words, origin, change_of(server, key), section, secret)
 
 
 @cache

@@ -9,6 +9,7 @@ setting that silently has no effect.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
@@ -20,17 +21,19 @@ from msgspec.structs import FieldInfo
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
-from hatwisted.config.javaproperties import Entry, check_text, format_property, parse_properties
+from hatwisted.config.javaproperties import check_text, format_property, parse_properties
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
     PROTECTION_KEYS,
     UNUSED_BROKER_KEYS,
     UNUSED_NAMESRV_KEYS,
+    lacked_protection,
     unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TLS_FILE, TlsKeys, tls_advice
+from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TlsKeys, tls_advice
 from hatwisted.config.values import Rule, Secret
+from hatwisted.wire.javaproperties import TLS_FILE, Entry
 
 C = TypeVar("C", bound=msgspec.Struct)
 
@@ -39,6 +42,9 @@ SIMILARITY = 0.7
 
 # Unknown keys that are named in the warning, and for which one like it is looked for.
 NAMED = 20
+
+# What keys are made of.
+NAME = re.compile(r"[\w.-]+")
 
 # Shown in place of file and line for an entry that comes from no file.
 OVERRIDE = 0
@@ -123,8 +129,10 @@ def read_source(path: str | None, overrides: Sequence[str]) -> Source:
     entries = {} if path is None else _file_entries(path)
     for text in overrides:
         key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"{PLACES[OVERRIDE]} {text}: must be key=value")
+        if not equals or not NAME.fullmatch(key.strip()):
+            # Not what follows the name: that's the value if another sign has the place of =, and may be a secret.
+            name = NAME.match(text.strip())
+            raise ConfigError(f"{PLACES[OVERRIDE]}{f' {name[0]}' if name else ''}: must be key=value")
         entries[key.strip()] = Entry(key.strip(), value.strip(), OVERRIDE)
     tls_file = _tls_file(entries.pop(FILE_KEY, None))
     files: dict[str, str] = {}
@@ -173,10 +181,10 @@ def _load(
             values[field.name] = _value(field, entry, source)
         elif entry.key in unused:
             warnings += _unused_warning(entry, source)
-        elif entry.key not in PROTECTION_KEYS:
+        elif entry.key not in PROTECTION_KEYS and lacked_protection(entry.key, entry.value, by_key) is None:
             unknown.append(entry)
     if unknown:
-        warnings.append(_unknown_warning(unknown, source, [*by_key, *unused]))
+        warnings.append(_unknown_warning(unknown, source, schema, [*by_key, *unused, *PROTECTION_KEYS]))
     config = schema(**values)
     if isinstance(config, TlsKeys):
         for key, text in tls_advice(config).items():
@@ -232,11 +240,18 @@ def _unused_warning(entry: Entry, source: Source) -> list[str]:
     return [line]
 
 
-def _unknown_warning(unknown: Sequence[Entry], source: Source, known: Sequence[str]) -> str:
+def _unknown_warning(
+    unknown: Sequence[Entry], source: Source, schema: type[msgspec.Struct], known: Sequence[str]
+) -> str:
     by_lower = {key.lower(): key for key in known}
+    whose = "a broker's" if schema is NamesrvConfig else "a name server's"
+    other = BrokerConfig if schema is NamesrvConfig else NamesrvConfig
+    others = {field.encode_name for field in schema_fields(other)}
 
     def described(entry: Entry) -> str:
         place = PLACES.get(entry.line) or f"line {entry.line}"
+        if entry.key in others:
+            return f"{entry.key} ({place}, {whose} key)"
         close = get_close_matches(entry.key.lower(), by_lower, 1, SIMILARITY)
         return f"{entry.key} ({place}" + (f", did you mean {by_lower[close[0]]}?)" if close else ")")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hatwisted.config.load import C, Loaded, schema_fields
-from hatwisted.config.rocketmqkeys import PROTECTION_KEYS
+from hatwisted.config.rocketmqkeys import lacked_protection
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.config.tlskeys import TlsMode
 from hatwisted.wire.networks import plain_address
@@ -19,11 +19,9 @@ def missing_protection(loaded: Loaded[C]) -> list[str]:
     """A line for each entry that asks for protection which isn't given."""
     known = {field.encode_name for field in schema_fields(type(loaded.config))}
     return [
-        f"{loaded.source.where(key)}: {key}={entry.value}: {PROTECTION_KEYS[key].text}"
+        f"{loaded.source.where(key)}: {key}={entry.value}: {lacked}"
         for key, entry in loaded.source.entries.items()
-        if key in PROTECTION_KEYS
-        and key not in known
-        and entry.value.strip().lower() not in PROTECTION_KEYS[key].harmless
+        if (lacked := lacked_protection(key, entry.value, known)) is not None
     ]
 
 

@@ -6,7 +6,7 @@ there, and one in Python (`pure`), which is the oracle of the tests and runs els
 environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results are the same to the byte;
 what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it leaves to the caller's
 ordinary way, so no rule is written twice. `choice` decides, for all parts at once; `appendrun` holds what has
-been encoded, `limits` says how much one call builds.
+been encoded, `heldputs` what waits for disk or slave, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
@@ -16,7 +16,7 @@ been encoded, `limits` says how much one call builds.
   None where they are checked one by one, as on a processor without AVX2.
 * `UsualPuts`: the puts of plain single sends; None where `broker.send.admission` does it all.
 * `SendAnswers`: the answers to stored sends, in one buffer.
-* `SettledPuts`: counts stored puts, and lets go of what only their append needed.
+* `SettledPuts`: counts stored puts, and holds those that wait without what only their append needed.
 * `QueueTail`: the end of a queue, whose newest entries gather in memory.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.

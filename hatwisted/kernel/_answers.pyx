@@ -6,8 +6,9 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from hatwisted.kernel._puts import PackedSends
 from hatwisted.kernel.limits import ANSWER_BYTES
-from hatwisted.wire.codes import FLAG_ONEWAY, V4_9_7
+from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.remoting import RemotingCommand, SendCommand, SignedSendCommand
 
 cdef extern from "slots.h":
@@ -15,56 +16,16 @@ cdef extern from "slots.h":
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     void put32(char *at, uint32_t value) nogil
 
-INTERFACE = 8
+include "sendanswer.pxi"
 
-cdef const char *DIGITS = b"0123456789ABCDEF"
+INTERFACE = 9
+
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand
 cdef object SIGNED = SignedSendCommand
+cdef object PACKED = PackedSends
 cdef int ONEWAY = FLAG_ONEWAY
-cdef bytes HEAD = b'{"code":0,"extFields":{"queueId":"'
-cdef bytes REGION = b'","TRACE_ON":"true","MSG_REGION":"DefaultRegion","msgId":"'
-cdef bytes OFFSET = b'","queueOffset":"'
-cdef bytes FLAG = b'"},"flag":1,"language":"JAVA","opaque":'
-cdef bytes TAIL = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % V4_9_7
-cdef Py_ssize_t MOST_DIGITS = 20
-cdef Py_ssize_t PLAIN = 8 + len(HEAD) + len(REGION) + len(OFFSET) + len(FLAG) + len(TAIL) + 3 * MOST_DIGITS
 cdef Py_ssize_t MOST = ANSWER_BYTES
-
-
-cdef inline char *add(char *place, bytes text) noexcept:
-    memcpy(place, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
-    return place + PyBytes_GET_SIZE(text)
-
-
-cdef inline char *add_number(char *place, int64_t value) noexcept:
-    cdef char digits[24]
-    cdef int count = 0
-    cdef uint64_t left = <uint64_t>value
-    if value < 0:
-        place[0] = c"-"
-        place += 1
-        left = 0 - left
-    while True:
-        digits[count] = <char>(48 + left % 10)
-        count += 1
-        left //= 10
-        if left == 0:
-            break
-    while count:
-        count -= 1
-        place[0] = digits[count]
-        place += 1
-    return place
-
-
-cdef inline char *add_id(char *place, bytes host, int64_t offset) noexcept:
-    cdef int shift
-    place = add(place, host)
-    for shift in range(60, -4, -4):
-        place[0] = DIGITS[(<uint64_t>offset >> shift) & 15]
-        place += 1
-    return place
 
 
 cdef class SendAnswers:
@@ -97,6 +58,8 @@ cdef class SendAnswers:
             raise TypeError(f"{put_type} doesn't keep its fields in slots")
 
     def encode(self, puts, Py_ssize_t first):
+        if type(puts) is PACKED:
+            return puts.answers(first, self._host, self._ok)
         cdef list all_puts = puts if type(puts) is list else list(puts)
         cdef Py_ssize_t count = len(all_puts), index = first, size = 0, ids, number
         cdef Py_ssize_t id_size = PyBytes_GET_SIZE(self._host) + 17
@@ -142,20 +105,12 @@ cdef class SendAnswers:
                 offsets = <list>slot_get(put, self.record_offsets)
                 if not offsets or PLAIN + len(offsets) * id_size > begin + size - place:
                     raise RuntimeError("the puts have changed while they were answered")
-                place = add(place + 8, HEAD)
-                place = add_number(place, <object>slot_get(put, self.answer_queue_id))
-                place = add(place, REGION)
+                place = begin_answer(frame, <object>slot_get(put, self.answer_queue_id))
                 for each in offsets:
                     place = add_id(place, self._host, each)
-                    place[0] = c","
-                    place += 1
-                place = add(place - 1, OFFSET)
-                place = add_number(place, <object>slot_get(put, self.queue_offset))
-                place = add(place, FLAG)
-                place = add_number(place, <object>slot_get(request, self.opaque))
-                place = add(place, TAIL)
-                put32(frame, <uint32_t>(place - frame - 4))
-                put32(frame + 4, <uint32_t>(place - frame - 8))
+                place = end_answer(
+                    place, frame, <object>slot_get(put, self.queue_offset), <object>slot_get(request, self.opaque)
+                )
         except OverflowError:
             # Not a number that the codec lets in: whoever asks answers this put in the ordinary way.
             place, index = frame, number

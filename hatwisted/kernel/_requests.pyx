@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 8
+INTERFACE = 9
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

@@ -12,7 +12,7 @@ from hatwisted.logcodec.logwalk import WholeRun
 include "crc.pxi"
 include "wholerecord.pxi"
 
-INTERFACE = 8
+INTERFACE = 9
 
 cdef uint32_t CRC_MASK = layout.CRC_MASK
 

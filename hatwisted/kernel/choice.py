@@ -11,7 +11,7 @@ from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 8
+INTERFACE: Final = 9
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (

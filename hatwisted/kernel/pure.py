@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
+from hatwisted.kernel.heldputs import HeldPuts
 from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
@@ -337,13 +338,15 @@ class SettledPuts:
     def __init__(self, put_type: type, ok: object) -> None:
         self._ok = ok
 
-    def lighten(self, puts: Sequence[Any]) -> None:
-        """Let go of what only the append needed of sends: entries, and the bodies and texts of requests."""
+    def hold(self, puts: Sequence[Any]) -> HeldPuts:
+        """Stored sends that wait to be answered; of what only their append needed they let go: entries, and the
+        bodies and texts of requests. A put may wait for seconds, among a hundred thousand others."""
         for put in puts:
             put.entries = ()
             request = put.token
             request.body = b""
             request.ext = _NO_FIELDS
+        return HeldPuts(puts)
 
     def count(self, puts: Sequence[Any], first: int, topics: dict[str, list[int]]) -> tuple[int, int, int]:
         """Messages and bytes of the puts from `first` on, and the index of the first with another status.

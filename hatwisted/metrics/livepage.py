@@ -65,13 +65,13 @@ class Access:
     """
 
     def __init__(self, credentials: str | None, tries: Tries | None = None) -> None:
-        self._wanted = None if credentials is None else base64.b64encode(credentials.encode())
+        self._secret = None if credentials is None else base64.b64encode(credentials.encode())
         self._tries = tries
-        self._known = secrets.token_hex(16).encode()
+        self._cookie_secret = secrets.token_hex(16).encode()
 
     def refusal(self, request: Request) -> bytes | None:
         """The answer to somebody who may not; None: he may."""
-        if self._wanted is None:
+        if self._secret is None:
             if _own_name(request.getRequestHostname().decode("ascii", "replace")):
                 return None
             request.setResponseCode(FORBIDDEN)
@@ -79,15 +79,15 @@ class Access:
         # As bytes: what isn't text is wrong, too.
         (given, *_) = request.requestHeaders.getRawHeaders(b"authorization") or (b"",)
         address = getattr(request.getClientAddress(), "host", "")
-        known = hmac.compare_digest(request.getCookie(COOKIE) or b"", self._known)
+        known = hmac.compare_digest(request.getCookie(COOKIE) or b"", self._cookie_secret)
         if given and not known and self._tries is not None and self._tries.refuses(address, PAGE):
             request.setResponseCode(TOO_MANY_REQUESTS, b"Too Many Requests")
             request.setHeader("retry-after", "1")
             return plain(request, "too many wrong passwords have come from your address\n")
         kind, _, encoded = given.partition(b" ")
-        if kind.lower() == b"basic" and hmac.compare_digest(encoded.strip(), self._wanted):
+        if kind.lower() == b"basic" and hmac.compare_digest(encoded.strip(), self._secret):
             if not known:
-                request.addCookie(COOKIE, self._known, path=b"/", httpOnly=True, sameSite=b"strict")
+                request.addCookie(COOKIE, self._cookie_secret, path=b"/", httpOnly=True, sameSite=b"strict")
             return None
         if given and self._tries is not None:
             self._tries.failed(address, PAGE)

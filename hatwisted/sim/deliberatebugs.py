@@ -16,8 +16,8 @@ from unittest import mock
 
 from twisted.internet.defer import Deferred, succeed
 
-from hatwisted.broker.put import putack
 from hatwisted.broker.put.putack import PutAcks
+from hatwisted.broker.put.verdicts import Say, Verdicts
 from hatwisted.ha import handshake, replicas
 from hatwisted.ha.firstsync import JoinPlan, plan_join
 from hatwisted.ha.grouptransfer import GroupTransferService
@@ -127,22 +127,26 @@ def _recover_without_crc(parts: StoreParts, options: RecoveryOptions, **named: A
     return _recover(parts, replace(options, check_crc=False), **named)
 
 
-def _late_as_ok(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
-    _follow(acks, line._replace(late=PutStatus.PUT_OK), puts, begun, report)
+def _late_as_ok(acks: PutAcks, line: Any, puts: Any, begun: float, say: Say) -> None:
+    _follow(acks, line._replace(late=PutStatus.PUT_OK), puts, begun, say)
 
 
-def _all_by_first(acks: PutAcks, line: Any, puts: Any, begun: float, report: Any) -> None:
+def _all_by_first(acks: PutAcks, line: Any, puts: Any, begun: float, say: Say) -> None:
     def reached(offset: int) -> None:
-        report(puts, PutStatus.PUT_OK if puts[0].end <= offset else line.late)
+        say(len(puts), PutStatus.PUT_OK if puts.end(0) <= offset else line.late)
 
-    line.wait(puts[0].end, puts[-1].end, begun + line.limit).addCallback(reached)
+    line.wait(puts.end(0), puts.end(-1), begun + line.limit).addCallback(reached)
 
 
 _follow = PutAcks._follow
 
 
-def _disk_alone(lines: Any, puts: Sequence[Put], status: PutStatus) -> None:
-    lines._report(puts, status)
+_of = Verdicts.of
+
+
+def _disk_alone(verdicts: Verdicts, line: int) -> Say:
+    disk = 1
+    return _of(Verdicts(verdicts._puts, 1, verdicts._tell), 0) if line == disk else lambda count, status: None
 
 
 def _plan_without_overlap(log: Any, first_sync: Any, master_range: Any) -> JoinPlan:
@@ -213,8 +217,8 @@ BUGS |= {
     ),
     "disk-alone": Bug(
         "what the disk says is answered, before the slave has spoken",
-        putack._BothLines,
-        "disk",
+        Verdicts,
+        "of",
         _disk_alone,
         needs=lambda setup: setup.sync_master and setup.sync_flush,
     ),

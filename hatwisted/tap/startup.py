@@ -24,6 +24,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, globalLogPublisher
 from twisted.python import usage
 
+from hatwisted.assembly.nameserver import stacked
 from hatwisted.assembly.orders import Orders
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
@@ -38,6 +39,7 @@ from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
 from hatwisted.tap.signals import Signals
 from hatwisted.tap.startwatch import StartWatch
 from hatwisted.tap.supervisor import Supervisor, supervisor
+from hatwisted.timing.garbage import GarbageCollection
 from hatwisted.wire.printable import printable
 
 log = Logger()
@@ -106,22 +108,25 @@ def make_service(
     - load: gives the configuration
     - build: puts the node together
 
-    Exits with 1 and one line on standard error when a file, folder or port is at fault, and with 0 after
-    `--print-config`.
+    Exits with 1 and one line on standard error when the configuration, a folder or a port is at fault, and with 0
+    after `--print-config`.
     """
     keep_log_printable()
-    terminal = Terminal(program)
+    terminal = Terminal(program, log_is_shown=_log_is_shown(options))
     terminal.explain_late_errors()
     with _explained(program):
         loaded = load(options["conf"], options.overrides, os.environ)
-        if options["print-config"]:
-            terminal.warn(loaded.warnings)
-            sys.stdout.write(effective_text(loaded))
-            raise SystemExit(0)
         open_because = missing_protection(loaded)
-        if open_because and not options["allow-open"]:
+        refused = bool(open_because) and not options["allow-open"]
+        warnings = [*loaded.warnings, *(() if refused else open_because)]
+        if options["print-config"]:
+            terminal.warn(warnings)
+            sys.stdout.write(effective_text(loaded))
+        if refused:
             raise ConfigError(f"{open_because[0]}; remove it, or start with --allow-open")
-        for warning in [*loaded.warnings, *open_because]:
+        if options["print-config"]:
+            raise SystemExit(0)
+        for warning in warnings:
             # Not `warning=`: Twisted takes that key for a Python warning.
             log.warn("{line}", line=warning)
         # Not at the top: importing it installs the default reactor, and twistd may have been asked for
@@ -136,11 +141,11 @@ def make_service(
             watch = None
             if _is_slave(loaded.config) and not _log_is_shown(options):
                 watch = StartWatch(globalLogPublisher, reactor, terminal.tell, terminal.close)
-            node = build(loaded.config, parts)
+            node = stacked(build(loaded.config, parts), GarbageCollection(parts.clock, parts.pauses))
             service = StartupService(node, terminal, signals, watcher, parts.steady_time, watch)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.
-            terminal.warn([*loaded.warnings, *open_because])
+            terminal.warn(warnings)
         log.info(
             "{descriptors} descriptors: {connections} for connections of clients, the others for files and links",
             descriptors=parts.descriptors,
@@ -286,10 +291,14 @@ class Terminal:
     The log takes `sys.stderr` over before services start, and a daemon's descriptor leads nowhere by then: a
     duplicate passes through the fork. It's closed when the start has succeeded, or whoever waits for the end
     of the output would wait for the daemon's.
+
+    - program: whose name each line begins with
+    - log_is_shown: does the log go there as well?
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, *, log_is_shown: bool) -> None:
         self._program = program
+        self._log_is_shown = log_is_shown
         self._stream = sys.stderr
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
@@ -309,7 +318,8 @@ class Terminal:
         warning, self._warning = self._warning, None
         if warning is not None:
             log.warn("{line}", line=warning)
-            self._write(f"warning: {warning}")
+            if not self._log_is_shown:
+                self._write(f"warning: {warning}")
 
     def tell(self, line: str) -> None:
         """Show what the log has, too."""

@@ -4,11 +4,7 @@ command line and the Spark source's reader against both."""
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -17,94 +13,34 @@ from hatwisted import aio, blocking
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.api import ClientError, Message, Tls
 from testbed import javarocketmq
-from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
-from testbed.processes import REPOSITORY, ServerProcess, Setting, twistd, wait_until, write_conf
+from testbed.brokergroup import JAVA, OURS, Kind
 from tests.interop.conftest import needs
 from tests.support import javaclient
-from tests.support.certificate import Issued, authority, server_certificate
 from tests.support.javaclient import JavaClient
-from tests.support.patientprogram import PATIENT
+from tests.support.soak import in_soak
+from tests.support.tlsgroup import TlsGroup
 
 TOPIC = "Orders"
-SECONDS = 120.0
 
 
-def listens(port: int) -> None:
-    """A probe that says nothing: these ports answer nobody who doesn't speak TLS."""
-    with closing(socket.create_connection(("127.0.0.1", port), 1)):
-        pass
+OLDER, NEWER = javaclient.VERSIONS
+SECONDS_OF_A_JVM = "a JVM takes seconds, and the older version is tried"
 
 
-class TlsGroup:
-    """A name server and a master, whose ports are `enforcing`, and the files of their certificates."""
-
-    def __init__(self, folder: Path, kind: Kind) -> None:
-        self.folder = folder
-        server_certificate().write(folder, "server")
-        authority().write(folder, "authority")
-        Issued(("stranger",), authority=True).write(folder, "stranger")
-        self.tls: dict[str, Setting] = {
-            "tls.server.mode": "enforcing",
-            "tls.test.mode.enable": "false",
-            "tls.server.certPath": folder / "server.pem",
-            "tls.server.keyPath": folder / "server.key",
-            "tls.client.authServer": "true",
-            "tls.client.trustCertPath": folder / "authority.pem",
-        }
-        group = BrokerGroup(folder, namesrv_kind=OURS)
-        settings = group.master_settings() | {"brokerRole": "ASYNC_MASTER"}
-        self.names = f"127.0.0.1:{group.namesrv_port}"
-        self.servers = self._ours(group, settings) if kind is OURS else self._java(group, settings)
-
-    def _ours(self, group: BrokerGroup, settings: dict[str, Setting]) -> list[ServerProcess]:
-        conf = write_conf(self.folder / "names.conf", {"listenPort": group.namesrv_port} | self.tls)
-        master = write_conf(self.folder / "master.conf", settings | self.tls)
-        return [
-            twistd("hanamesrv", "namesrv", self.folder, conf, group.namesrv_port),
-            twistd("hamaster", "master", self.folder, master, group.master_port),
-        ]
-
-    def _java(self, group: BrokerGroup, settings: dict[str, Setting]) -> list[ServerProcess]:
-        jvm = [option for option in javarocketmq.TEST_JVM if "tls" not in option]
-        jvm += [f"-D{name}={value}" for name, value in self.tls.items()]
-        return [
-            javarocketmq.namesrv("namesrv", self.folder, group.namesrv_port, jvm),
-            javarocketmq.broker("master", self.folder, settings, jvm),
-        ]
-
-    def trusting(self, whom: str = "authority") -> Tls:
-        return Tls(trust_file=str(self.folder / f"{whom}.pem"))
-
-    def cli(self, *words: str, trust: str = "authority", given: str = "") -> subprocess.CompletedProcess[str]:
-        properties = self.folder / "client.properties"
-        properties.write_text(f"tls.client.trustCertPath={self.folder / f'{trust}.pem'}\n")
-        command = [*PATIENT, *words, "-n", self.names, "--tls"]
-        environment = {
-            **os.environ,
-            "HATWISTED_TLS_PROPERTIES": str(properties),
-            "PYTHONPATH": str(REPOSITORY),
-        }
-        return subprocess.run(
-            command, env=environment, input=given, capture_output=True, text=True, timeout=120
-        )
-
-
-@pytest.fixture(scope="module", params=[OURS, JAVA], ids=lambda kind: kind.value)
+@pytest.fixture(
+    scope="module",
+    params=[(OURS, OLDER), (JAVA, OLDER), in_soak((JAVA, NEWER), why=SECONDS_OF_A_JVM)],
+    ids=["ours", "java", f"java-{NEWER}"],
+)
 def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsGroup]:
-    kind: Kind = request.param
+    kind: Kind
+    kind, version = request.param
     needs(kind)
-    made = TlsGroup(tmp_path_factory.mktemp("tls"), kind)
-    with ExitStack() as stack:
-        for server in made.servers:
-            server.probe = listens
-            stack.callback(lambda server=server: server.running and server.kill())  # type: ignore[misc]
-            server.start()
-        # The master may register some seconds after its port is open.
-        wait_until(lambda: made.cli("topic", "create", TOPIC).returncode == 0, SECONDS, "the topic is there")
-        wait_until(lambda: TOPIC in made.cli("topic", "list").stdout, SECONDS, "it is known")
+    if kind is JAVA and (reason := javarocketmq.available(version)):
+        pytest.skip(f"RocketMQ {version} can't run here: {reason}")
+    made = TlsGroup(tmp_path_factory.mktemp("tls"), kind, version)
+    with made.running(TOPIC):
         yield made
-        for server in made.servers:
-            assert "Traceback" not in server.log_text()
 
 
 def test_our_clients_send_over_tls(group: TlsGroup) -> None:
@@ -138,7 +74,7 @@ def test_a_stranger_s_authority_and_plain_bytes_are_refused(group: TlsGroup) -> 
         asyncio.run(story(None))
 
 
-@pytest.mark.parametrize("version", javaclient.VERSIONS)
+@pytest.mark.parametrize("version", [OLDER, in_soak(NEWER, why=SECONDS_OF_A_JVM)])
 def test_rocketmqs_clients(group: TlsGroup, version: str, tmp_path: Path) -> None:
     """Their check of certificates is on; with it off, or without TLS, RocketMQ's own tests would pass anything."""
     if "hanamesrv" not in group.servers[0].argv:
@@ -159,7 +95,7 @@ def test_rocketmqs_clients(group: TlsGroup, version: str, tmp_path: Path) -> Non
     with JavaClient(version, "Mqadmin", tmp_path, options=options("authority")) as mqadmin:
         mqadmin.tell("run", "clusterList", "-n", group.names)
         assert any("broker-a" in event[0] for event in mqadmin.events("printed") if event)
-    if version == javaclient.VERSIONS[0]:
+    if version == OLDER:
         with JavaClient(version, "Mqadmin", tmp_path, options=options("stranger")) as stranger:
             stranger.tell("run", "clusterList", "-n", group.names)
             assert not any("broker-a" in event[0] for event in stranger.events("printed") if event)

@@ -7,14 +7,13 @@ the put's end.
 
 A read's worth of puts waits as one: one Deferred on a line for all of them. When the line reaches some of
 them, those are settled and the rest waits again with the same deadline, so an ack settles exactly what it
-covers.
+covers. What the lines have said of them meanwhile is in their `verdicts`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -22,8 +21,10 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.broker.put.missingcopies import MissingCopies
 from hatwisted.broker.put.newtopics import NewTopics
 from hatwisted.broker.put.telling import Settled, tell_of
+from hatwisted.broker.put.verdicts import Say, Verdicts
 from hatwisted.broker.requests import Refusal
 from hatwisted.ha.interfaces import IReplication
+from hatwisted.kernel.heldputs import HeldPuts
 from hatwisted.store.interfaces import IFlushPolicy
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.histogram import Histogram
@@ -31,11 +32,12 @@ from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.storedrecord import Record
 
 MAX_WAITING_PUTS = 1_000_000
-"""Puts waiting for disk or slave at one time (about 500 bytes each); more are refused as busy before the
-append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per queue of threads."""
+"""Puts waiting for disk or slave at one time (80 bytes each where the kernel is compiled, else about 500); more
+are refused as busy before the append. RocketMQ's sendThreadPoolQueueCapacity (10,000) bounds the same, per queue
+of threads."""
 
 Token = TypeVar("Token")
-Report = Callable[[Sequence[Put[Token]], PutStatus], None]
+Hold = Callable[[Sequence[Put[Token]]], HeldPuts]
 Wait = Callable[[int, int, float], "Deferred[int]"]
 
 
@@ -81,11 +83,13 @@ class PutAcks:
         """Seconds that puts have waited for the disk, those that a sync reaches as one; late ones too."""
         self.replicate_times = Histogram()
         """The same for slaves."""
-
-    @property
-    def may_hold(self) -> bool:
-        """May a put that is settled now be told of later?"""
-        return self.may_wait or (self._new_topics is not None and self._new_topics.some)
+        self._lines: list[_Line] = []
+        if replication is not None:
+            late = PutStatus.FLUSH_SLAVE_TIMEOUT
+            self._lines.append(_Line(replication.wait, replication.timeout, late, self.replicate_times))
+        if flush.waits:
+            late, wait = PutStatus.FLUSH_DISK_TIMEOUT, cast(Wait, flush.wait)
+            self._lines.append(_Line(wait, flush_timeout, late, self.flush_times))
 
     def without_slaves(self) -> PutAcks:
         """The same for puts that wait for the disk alone."""
@@ -108,13 +112,18 @@ class PutAcks:
         """Does a put that ends at `end` need a slave, and none is near enough to be waited for?"""
         return self._replication is not None and not self._replication.is_slave_ok(end)
 
-    def settle(self, puts: Sequence[Put[Token]], settled: Settled[Token]) -> None:
+    def settle(
+        self, puts: Sequence[Put[Token]], settled: Settled[Token], hold: Hold[Token] = HeldPuts
+    ) -> None:
         """Give each put its status and call `settled` with those that have one, in one or several goes.
         Doesn't raise what `settled` raises: that is logged.
 
-        puts: of one log, in offset order as appended; those refused already (status set) are settled at once.
+        - puts: of one log, in offset order as appended; those refused already (status set) are settled at once
+        - settled: called with some of them
+        - hold: what is left of puts that have to wait
         """
-        if self._new_topics is not None and self._new_topics.some:
+        new_topics = self._new_topics is not None and self._new_topics.some
+        if self._new_topics is not None and new_topics:
             settled = self._new_topics.after(settled)
         waits = self.may_wait
         waiting = [put for put in puts if put.status is None and put.wait] if waits else []
@@ -123,90 +132,51 @@ class PutAcks:
             for put in done:
                 if put.status is None:
                     put.status = PutStatus.PUT_OK
-            tell_of(done, settled)
+            tell_of(hold(done) if new_topics else done, settled)
         if waiting:
             self.waiting += len(waiting)
-            self._begin(waiting, settled)
+            self._begin(hold(waiting), settled)
 
-    def _begin(self, puts: list[Put[Token]], settled: Settled[Token]) -> None:
-        def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
-            for put in some:
-                put.status = status
+    def _begin(self, puts: HeldPuts, settled: Settled[Token]) -> None:
+        usable = len(puts)
+        if self._replication is not None:
+            while usable and not self._replication.is_slave_ok(puts.end(usable - 1)):
+                usable -= 1
+        if usable:
+            self._wait(puts[:usable], settled)
+        if usable < len(puts):
+            self._wait(puts[usable:], settled, without_slave=True)
+
+    def _wait(self, puts: HeldPuts, settled: Settled[Token], *, without_slave: bool = False) -> None:
+        """For disk and slave, whichever is to be waited for. without_slave: there's none near enough."""
+
+        def tell(some: HeldPuts, status: PutStatus) -> None:
+            some.settle(status)
             self.waiting -= len(some)
             tell_of(some, settled)
-
-        if self._replication is None:
-            self._wait_for_disk(puts, report)
-        elif not self._flush.waits:
-            self._wait_for_slave(self._replication, puts, report)
-        else:
-            both = _BothLines(report)
-            self._wait_for_disk(puts, both.disk)
-            self._wait_for_slave(self._replication, puts, both.slave)
-
-    def _wait_for_disk(self, puts: list[Put[Token]], report: Report[Token]) -> None:
-        wait = cast(Wait, self._flush.wait)
-        line = _Line(wait, self._flush_timeout, PutStatus.FLUSH_DISK_TIMEOUT, self.flush_times)
-        self._follow(line, puts, self._clock.seconds(), report)
-
-    def _wait_for_slave(self, replication: IReplication, puts: list[Put[Token]], tell: Report[Token]) -> None:
-        def report(some: Sequence[Put[Token]], status: PutStatus) -> None:
-            tell(some, status)
             self._missing.note(some, status)
 
-        usable = len(puts)
-        while usable and not replication.is_slave_ok(puts[usable - 1].end):
-            usable -= 1
-        if usable:
-            late = PutStatus.FLUSH_SLAVE_TIMEOUT
-            line = _Line(replication.wait, replication.timeout, late, self.replicate_times)
-            self._follow(line, puts[:usable], self._clock.seconds(), report)
-        if usable < len(puts):
-            report(puts[usable:], PutStatus.SLAVE_NOT_AVAILABLE)
+        begun = self._clock.seconds()
+        verdicts = Verdicts(puts, len(self._lines), tell)
+        for number, line in enumerate(self._lines):
+            if without_slave and line.late is PutStatus.FLUSH_SLAVE_TIMEOUT:
+                verdicts.of(number)(len(puts), PutStatus.SLAVE_NOT_AVAILABLE)
+            else:
+                self._follow(line, puts, begun, verdicts.of(number))
 
-    def _follow(self, line: _Line, puts: list[Put[Token]], begun: float, report: Report[Token]) -> None:
-        """Report `puts` as the line reaches them, and what it hasn't reached at the deadline as late."""
+    def _follow(self, line: _Line, puts: HeldPuts, begun: float, say: Say) -> None:
+        """Say of `puts` what becomes of them on a line: stored as it reaches them, late what it hasn't reached at
+        the deadline."""
 
         def reached(offset: int) -> None:
-            covered = len(puts) if puts[-1].end <= offset else bisect_right(puts, offset, key=_end)
+            covered = puts.covered(offset)
             line.times.add(self._clock.seconds() - begun, covered or len(puts))
-            if covered:
-                report(puts[:covered], PutStatus.PUT_OK)
-            rest = puts[covered:]
-            if rest and covered:
-                self._follow(line, rest, begun, report)
-            elif rest:
+            if not covered:
                 # The line fires short of the first end only at the deadline, or when it shuts down.
-                report(rest, line.late)
+                say(len(puts), line.late)
+                return
+            say(covered, PutStatus.PUT_OK)
+            if covered < len(puts):
+                self._follow(line, puts[covered:], begun, say)
 
-        line.wait(puts[0].end, puts[-1].end, begun + line.limit).addCallback(reached)
-
-
-def _end(put: Put) -> int:
-    return put.end
-
-
-class _BothLines(Generic[Token]):
-    """Puts that wait on disk and slave: reported on when both lines have spoken."""
-
-    def __init__(self, report: Report[Token]) -> None:
-        self._report = report
-        self._first: dict[int, PutStatus] = {}
-
-    def disk(self, puts: Sequence[Put[Token]], status: PutStatus) -> None:
-        """What the disk line says."""
-        for put in puts:
-            slave = self._first.pop(put.end, None)
-            if slave is None:
-                self._first[put.end] = status
-            else:
-                self._report([put], status if slave is PutStatus.PUT_OK else slave)
-
-    def slave(self, puts: Sequence[Put[Token]], status: PutStatus) -> None:
-        """What the slave line says; a failure here outweighs one of the disk."""
-        for put in puts:
-            disk = self._first.pop(put.end, None)
-            if disk is None:
-                self._first[put.end] = status
-            else:
-                self._report([put], disk if status is PutStatus.PUT_OK else status)
+        line.wait(puts.end(0), puts.end(-1), begun + line.limit).addCallback(reached)

@@ -98,10 +98,7 @@ class SendProcessor:
                 connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, remark))
         if puts:
             self._store.append(puts)
-            if self._acks.may_hold:
-                # A put may wait for seconds, among a hundred thousand others.
-                self._settled.lighten(puts)
-            self._acks.settle(puts, partial(self._answer, connection))
+            self._acks.settle(puts, partial(self._answer, connection), self._settled.hold)
 
     def _refusal(self) -> Refused | None:
         if self._state.stopping:

@@ -16,9 +16,11 @@ from hatwisted.config.changing import Change
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
 from hatwisted.config.keydocs import KeyDoc, all_keys, key_docs, nearest, without_effect
-from hatwisted.config.load import load_broker_config, load_namesrv_config, read_source
+from hatwisted.config.load import C, Loaded, load_broker_config, load_namesrv_config, read_source
+from hatwisted.config.protection import missing_protection
 from hatwisted.config.roles import as_master, as_slave
 from hatwisted.config.schema import BrokerRole
+from hatwisted.config.values import Hidden
 from hatwisted.wire.printable import printable
 
 ENDINGS = (".conf", ".properties")
@@ -106,10 +108,17 @@ def _warnings(file: str, namesrv: bool) -> list[str]:
     # Neither name nor address of the machine matters here.
     host = Host("this-host", "127.0.0.1", str(Path.home()))
     if namesrv:
-        return load_namesrv_config(file, host=host).warnings
+        return _would_start(load_namesrv_config(file, host=host))
     loaded = load_broker_config(file, host=host, environ=os.environ)
     fits = as_slave if loaded.config.broker_role is BrokerRole.SLAVE else as_master
-    return fits(loaded).warnings
+    return _would_start(fits(loaded))
+
+
+def _would_start(loaded: Loaded[C]) -> list[str]:
+    """What it would be warned of; raises ConfigError if it asks for protection that isn't given."""
+    for line in missing_protection(loaded):
+        raise ConfigError(line)
+    return loaded.warnings
 
 
 @conf.command(short_help="Say what a key means, its default, and what it can be.")
@@ -129,7 +138,7 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
     if as_json:
         told = [each._asdict() | {"change": each.change.value} for each in docs]
         if file is not None and told:
-            told[0] |= {"set": _set_to(docs[0].key, file)[1]}
+            told[0] |= {"set": _set_to(docs[0], file)[1]}
         show(True, told, (), ())
     elif key is None:
         show(False, None, ("key", "default"), [(each.key, each.default or "-") for each in docs])
@@ -137,7 +146,7 @@ def explain(key: str | None, file: str | None, as_json: bool) -> None:
         for each in docs:
             _print_doc(each)
         if docs and file is not None:
-            _print_set(docs[0].key, file)
+            _print_set(docs[0], file)
     if key is not None and not docs:
         _print_unknown(key)
         sys.exit(EXIT_PROBLEMS)
@@ -152,19 +161,21 @@ def _print_doc(doc: KeyDoc) -> None:
     click.echo(folded(f"whose:   {doc.origin}", 11, "  "))
 
 
-def _print_set(key: str, file: str) -> None:
-    where, value = _set_to(key, file)
+def _print_set(doc: KeyDoc, file: str) -> None:
+    where, value = _set_to(doc, file)
     click.echo(f"  {where}: " + ("not set" if value is None else printable(value)))
 
 
-def _set_to(key: str, file: str) -> tuple[str, str | None]:
-    """Where in a file, and what to; None if it isn't set."""
+def _set_to(doc: KeyDoc, file: str) -> tuple[str, str | None]:
+    """Where in a file a key is set, and what to; None if it isn't."""
     try:
         source = read_source(file, ())
     except ConfigError as error:
         raise CannotRun(str(error)) from None
-    entry = source.entries.get(key)
-    return source.where(key), None if entry is None else entry.value
+    entry = source.entries.get(doc.key)
+    if entry is None:
+        return source.where(doc.key), None
+    return source.where(doc.key), repr(Hidden(entry.value)) if doc.secret else entry.value
 
 
 def _print_unknown(key: str) -> None:

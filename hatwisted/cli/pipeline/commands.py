@@ -13,7 +13,7 @@ from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.account import credentials_option, settings_of
+from hatwisted.cli.pipeline.account import account_options, settings_of
 from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
@@ -105,7 +105,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
         compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
         schemas=parse_schemas(options["schemas"]),
     )
-    checks.check_stores(stores, how.columns)
+    checks.check_landing(stores, how.columns, how.checkpoint)
     source = read_from(stores, options["topics"], options, whole=True)
     named = how.engine == "auto" and chose_spark(options)
     engine = "spark" if named else landing.engine_for(source, table, how)
@@ -369,7 +369,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     callback=key_values,
     help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
-@credentials_option
+@account_options
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:

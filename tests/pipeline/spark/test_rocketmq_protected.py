@@ -165,6 +165,31 @@ def test_a_session_writes_with_an_account_over_tls(
     assert "secret-of" not in str(failed.value)
 
 
+def test_what_says_nothing_of_tls_goes_by_the_client_s_files(
+    java: None, reach: dict[str, str], orders: list[str], folder: Path
+) -> None:
+    """A source in a program, and the commands: as `hatwisted cluster` does."""
+    home = folder / "home" / ".hatwisted"
+    home.mkdir(parents=True)
+    (home / "tls.properties").write_text(f"tls.client.trustCertPath={folder / 'ca.pem'}\n")
+    (home / "credentials").write_text((folder / f"{READER}.yml").read_text())
+    table = folder / "by-files"
+    for words, environ, told in (
+        (["land", str(table), "--topic=Orders"], {}, ""),
+        (["land", str(table), "--topic=Orders", "--tls"], {}, f"{COUNT} rows"),
+        (["export", "-o", str(folder / "out.csv"), "--topic=Orders"], {"HATWISTED_TLS": "true"}, f"{COUNT} "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "hatwisted", "pipeline", *words, "-n", reach["namesrvAddr"]],
+            env={**os.environ, **environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(home.parent)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert (done.returncode == 0) == bool(told), (words, done.stderr)
+        assert told in done.stdout, (words, done.stdout)
+
+
 def test_the_command_lands_with_a_file_of_credentials(
     java: None, reach: dict[str, str], orders: list[str], folder: Path
 ) -> None:

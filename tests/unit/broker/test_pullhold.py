@@ -8,6 +8,7 @@ from hatwisted.broker.pull.pullhold import (
     MAX_HOLD,
     PULLS_PER_EFFORT,
     RECHECK_INTERVAL,
+    SLICE,
     TAGS_PER_PULL,
     HeldPull,
     PullHold,
@@ -168,8 +169,8 @@ class TestHold(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def slow(self, pull, final):
-        """A look that takes 0.9 ms."""
-        self.clock.rightNow += 0.0009
+        """A look, of which three are begun within a slice."""
+        self.clock.rightNow += 0.45 * SLICE
         return self.retry(pull, final)
 
     def hold_slow_ones(self, **what):

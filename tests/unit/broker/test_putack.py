@@ -193,6 +193,25 @@ class PutAcksTests(SynchronousTestCase):
         self.clock.advance(5)
         self.assertEqual(self.settled, [(10, PutStatus.SLAVE_NOT_AVAILABLE)])
 
+    def test_B69_each_put_gets_what_both_lines_say_of_it(self) -> None:
+        for disk, slave in ((10, 30), (30, 10), (20, 20), (0, 20), (20, 0)):
+            self.settled.clear()
+            acks = self.put_acks(sync_flush=True, sync_master=True)
+            self.settle(acks, appended(10), appended(20), appended(30))
+            self.flush.line.advance(disk)
+            self.slave.line.advance(slave)
+            self.clock.advance(5)
+            expected = [
+                PutStatus.FLUSH_SLAVE_TIMEOUT
+                if end > slave
+                else PutStatus.FLUSH_DISK_TIMEOUT
+                if end > disk
+                else PutStatus.PUT_OK
+                for end in (10, 20, 30)
+            ]
+            self.assertEqual(self.settled, list(zip((10, 20, 30), expected, strict=True)))
+            self.assertEqual(acks.waiting, 0)
+
     def test_B83_flushed_but_mute_slave_is_flush_slave_timeout(self) -> None:
         acks = self.put_acks(sync_flush=True, sync_master=True)
         self.settle(acks, appended(10))
@@ -241,8 +260,10 @@ class FailingAnswersTests(SynchronousTestCase):
             flush, slave = ManualFlush(self.clock, True), ManualReplication(self.clock)
             acks = PutAcks(self.clock, flush, 5.0, slave)
             acks.settle([appended(10), appended(20), appended(30)], self.answer)
-            for line in (flush.line, slave.line) if disk_first else (slave.line, flush.line):
-                line.advance(30)
+            first, second = (flush.line, slave.line) if disk_first else (slave.line, flush.line)
+            first.advance(30)
+            for end in (10, 20, 30):
+                second.advance(end)
             self.assertEqual((self.settled, acks.waiting), ([10, 20, 30], 0))
             self.assert_logged()
 

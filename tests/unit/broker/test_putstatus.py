@@ -149,8 +149,8 @@ class PutStatusTests(TestCase):
 
     @inlineCallbacks
     def test_a_waiting_put_keeps_none_of_its_message(self):  # type: ignore[no-untyped-def]
-        held, settle = [], self.acks.settle
-        self.patch(self.acks, "settle", lambda puts, settled: held.extend(puts) or settle(puts, settled))
+        held, begin = [], self.acks._begin
+        self.patch(self.acks, "_begin", lambda puts, settled: held.extend(puts) or begin(puts, settled))
         (answer,) = yield self.waiting(body=bytes(100_000))
         self.assertEqual([(put.entries, put.token.body, put.token.ext) for put in held], [((), b"", {})])
         self.rig.clock.advance(5.1)

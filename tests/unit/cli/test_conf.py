@@ -39,6 +39,14 @@ class ConfTests(SynchronousTestCase):
         self.assertIn("did you mean brokerRole?", told)
         self.assertTrue(told.startswith("warning: "))
 
+    def test_a_server_that_would_refuse_to_start_open_is_an_error(self):
+        path = self.file("brokerName=a\nauthenticationEnabled=true\n")
+        self.assertIn(
+            f"error: {path}:2: authenticationEnabled=true: not the", self.conf("check", path, code=1)
+        )
+        told = json.loads(self.conf("check", "--json", "--namesrv", self.file("tls.enable=true\n"), code=1))
+        self.assertIn("tls.enable=true: a name server calls nobody", told["error"])
+
     def test_a_slaves_file_is_checked_as_a_slaves(self):
         self.assertIn(
             "allowed: a whole number from 1", self.conf("check", self.file("brokerRole=SLAVE\n"), code=1)
@@ -62,6 +70,16 @@ class ConfTests(SynchronousTestCase):
         self.assertIsNone(told["set"])
         self.conf("explain", "deleteWhen", "--conf", f"{path}.none", "--json", code=2)
         self.assertIn("--conf needs a KEY", self.conf("explain", "--conf", path, code=2))
+
+    def test_a_secret_that_a_file_sets_isnt_shown(self):
+        path = self.file("\ntls.server.keyPassword=hush-hush\n")
+        told = self.conf("explain", "tls.server.keyPassword", "--conf", path)
+        self.assertIn(f"{path}:2: (hidden)\n", told)
+        self.assertNotIn("hush", told)
+        told, _ = json.loads(self.conf("explain", "tls.server.keyPassword", "--conf", path, "--json"))
+        self.assertEqual(told["set"], "(hidden)")
+        (told,) = json.loads(self.conf("explain", "haTlsKeyPassword", "--conf", path, "--json"))
+        self.assertIsNone(told["set"])
 
     def test_what_nobody_knows(self):
         self.assertIn("did you mean brokerRole", self.conf("explain", "brokerRol", code=1))

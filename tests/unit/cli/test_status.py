@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.cli.cluster import status
 from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.status import EVENTS
-from hatwisted.cli.cluster.statusscreen import MOST_EVENTS, screen
+from hatwisted.cli.cluster.statusscreen import MOST_EVENTS, MOST_GROUPS, screen
 from hatwisted.cli.main import main
 from hatwisted.clientcore import survey
 from hatwisted.clientcore.survey import GROUPS_AT_ONCE, Survey
@@ -196,7 +196,8 @@ class ScreenTests(SynchronousTestCase):
         self.assertLessEqual(max(map(len, lines)), 80)
         text = "\n".join(lines)
         self.assertIn("1.9 GiB behind", text)
-        self.assertIn("and 4 more", text)
+        self.assertEqual(text.count(f"{10**9:>12,}  ggg"), MOST_GROUPS)
+        self.assertIn(f"and {9 - MOST_GROUPS} more", text)
         self.assertIn("b:1  no answer", text)
         self.assertNotIn("…", text)
         marks, heads = ("! ", "- "), ("name server", "a-broker-with-a-rather-long-name", "consumer groups")

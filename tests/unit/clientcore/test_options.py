@@ -15,8 +15,10 @@ from hatwisted.clientcore.calls import MAX_CALLS
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.message import MAX_GROUP_LENGTH
 from hatwisted.clientcore.options import (
+    MAX_BATCH,
     MAX_IN_FLIGHT,
     MAX_WAITING_BYTES,
+    PREFETCH_MESSAGES,
     SEND_TIMEOUT,
     ConsumerKeywords,
     ConsumerOptions,
@@ -68,6 +70,14 @@ class PublicApiTests(SynchronousTestCase):
         self.assertEqual(options.max_message_size, MAX_MESSAGE_SIZE)
         self.assertEqual(BrokerConfig().max_message_size, MAX_MESSAGE_SIZE)
         self.assertGreaterEqual(options.max_waiting_bytes, options.max_message_size)
+
+    def test_a_consumers_batch_is_no_longer_than_a_queues_buffer(self) -> None:
+        for given in (1, MAX_BATCH):
+            self.assertEqual(ConsumerOptions(batch=given).batch, given)
+        for given in (0, -1, MAX_BATCH + 1):
+            error = self.assertRaises(errors.BadSetting, ConsumerOptions, batch=given)
+            self.assertEqual(str(error), f"a batch of {given}: 1 to {MAX_BATCH} messages are allowed")
+        self.assertLessEqual(MAX_BATCH, PREFETCH_MESSAGES)
 
     def test_values_that_a_type_checker_would_refuse(self) -> None:
         producers = {"timeout": "6", "limit": "x", "retries": 1.5, "coalesce": "yes", "max_in_flight": None}

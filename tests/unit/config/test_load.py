@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
-from hatwisted.config.load import Loaded, effective_text, load_broker_config, load_namesrv_config
+from hatwisted.config.load import NAMED, Loaded, effective_text, load_broker_config, load_namesrv_config
 from hatwisted.config.roles import as_master, as_slave, slave_without_file
 from hatwisted.config.schema import BrokerConfig, BrokerRole, FlushDiskType
 from hatwisted.wire.haframe import HaAck, HaFirstSync
@@ -72,9 +72,9 @@ class Loading(ConfigCase):
         )
 
     def test_of_many_unknown_keys_the_first_are_named(self) -> None:
-        (warning,) = self.warnings(self.load("".join(f"xyzzy{number}=1\n" for number in range(2000))))
+        (warning,) = self.warnings(self.load("".join(f"xyzzy{number}=1\n" for number in range(NAMED + 3))))
         self.assertIn("xyzzy0 (line 1), xyzzy1 (line 2)", warning)
-        self.assertTrue(warning.endswith("xyzzy19 (line 20) and 1980 more"), warning)
+        self.assertTrue(warning.endswith(f"xyzzy{NAMED - 1} (line {NAMED}) and 3 more"), warning)
 
     def test_keys_without_effect_are_reported_when_that_matters(self) -> None:
         self.assertEqual(
@@ -98,6 +98,13 @@ class Loading(ConfigCase):
             "--set: brokerRole: can't be 'MASTER'; allowed: one of ASYNC_MASTER, SYNC_MASTER, SLAVE",
         )
         self.assertEqual(self.refusal("", "brokerRole"), "--set brokerRole: must be key=value")
+
+    def test_a_malformed_override_is_named_without_its_value(self) -> None:
+        key = "tls.server.keyPassword"
+        for given in (f"{key}:hush", f"{key} hush", f"{key}:hu=sh", f"{key}\thush"):
+            self.assertEqual(self.refusal("", given), f"--set {key}: must be key=value")
+        for given in ("=hush", " = hush", "", ":hush"):
+            self.assertEqual(self.refusal("", given), "--set: must be key=value")
 
     def test_without_a_file_the_defaults_hold(self) -> None:
         self.assertEqual(load_broker_config(None, host=HOST).config.broker_cluster_name, "DefaultCluster")
@@ -124,6 +131,16 @@ class Loading(ConfigCase):
         )
         self.assertEqual((loaded.config.listen_port, loaded.config.order_message_enable), (9877, True))
         self.assertEqual(loaded.warnings, [])
+
+    def test_a_key_of_the_other_kind_of_server_is_told_as_that(self) -> None:
+        keys = ["haAllowList=10.0.0.2", "tls.client.keyPath=/k", "haAllowLst=10.0.0.2"]
+        (warning,) = load_namesrv_config(None, keys, host=HOST).warnings
+        self.assertIn(
+            "haAllowList (--set, a broker's key), tls.client.keyPath (--set, a broker's key)", warning
+        )
+        self.assertIn("haAllowLst (--set, did you mean", warning)
+        (warning,) = load_broker_config(None, ["orderMessageEnable=true"], host=HOST).warnings
+        self.assertIn("orderMessageEnable (--set, a name server's key)", warning)
 
     def test_name_addresses_and_folders_are_the_hosts_by_default(self) -> None:
         config = load_broker_config(None, ["brokerIP2=10.0.0.2"], host=HOST).config

@@ -10,6 +10,12 @@ from hatwisted.config.schema import BrokerConfig
 from tests.support.loopback import HOST
 
 ASKED = ("authenticationEnabled=true", "authorizationEnabled=TRUE")
+MISSPELT = {
+    "aclEnable": "true", "listenAllowList": "10.0.0.0/8", "haAllowList": "10.0.0.2", "haTlsEnable": "true",
+    "useTLS": "true", "tls.enable": "true", "tls.server.mode": "enforcing", "tls.server.authClient": "true",
+    "tls.server.need.client.auth": "require", "tls.client.authServer": "true",
+    "metricsTlsMode": "enforcing", "dashboardTlsMode": "enforcing",
+}  # fmt: skip
 HONOURED = ("useTLS=true", "tls.enable=true", "tls.server.mode=enforcing", "aclEnable=true")
 
 
@@ -27,8 +33,34 @@ class ProtectionTests(SynchronousTestCase):
         self.assertEqual(missing_protection(broker("useTLS=false", "authenticationEnabled=", *HONOURED)), [])
 
     def test_a_name_server_has_no_calls_to_encrypt(self) -> None:
-        (line,) = missing_protection(load_namesrv_config(None, ["useTLS=true"], host=HOST))
-        self.assertIn("tls.server.mode=enforcing", line)
+        for key in ("useTLS", "tls.enable"):
+            loaded = load_namesrv_config(None, [f"{key}=true"], host=HOST)
+            (line,) = missing_protection(loaded)
+            self.assertIn("tls.server.mode=enforcing", line)
+            self.assertEqual(loaded.warnings, [])
+
+    def test_who_writes_it_in_another_case_asks_for_it_too(self) -> None:
+        """RocketMQ takes a key in its own case alone, and so do we: such a server would be open."""
+        (line,) = missing_protection(broker("authenticationenabled=true"))
+        self.assertTrue(line.startswith("--set: authenticationenabled=true: not the accounts of 5.x"), line)
+        for key, value in MISSPELT.items():
+            wrong = {key.lower(), key.upper(), key.capitalize()} - {key}
+            loaded = broker(*(f"{each}={value}" for each in wrong))
+            self.assertCountEqual(
+                missing_protection(loaded), [f"--set: {each}={value}: the key is {key}" for each in wrong]
+            )
+            self.assertEqual(loaded.warnings, [])
+
+    def test_a_value_that_asks_for_nothing_is_an_unknown_key_like_any_other(self) -> None:
+        for given in ("aclenable=false", "TLS.server.mode=Permissive", "haallowlist=", "listenallowlist=*"):
+            loaded = broker(given)
+            self.assertEqual(missing_protection(loaded), [])
+            (warning,) = loaded.warnings
+            self.assertIn("unknown keys are ignored", warning)
+
+    def test_a_misspelt_one_is_told_its_name(self) -> None:
+        (warning,) = broker("authenticationEnabel=true").warnings
+        self.assertIn("did you mean authenticationEnabled?", warning)
 
 
 class OpenTests(SynchronousTestCase):

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from inspect import signature
 from random import Random
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha.grouptransfer import GroupTransferService
+from hatwisted.ha.grouptransfer import MAX_WAITS, GroupTransferService
 from tests.support.soak import times
 
 WAITS = times(10_000)
@@ -96,6 +97,7 @@ class GroupTransferTests(SynchronousTestCase):
         self.assertEqual([wait.called for wait in waits], [False, False, True, True, True])
         self.assertEqual([self.successResultOf(wait) for wait in waits[2:]], [7, 7, 7])
         self.assertEqual(group.overflow_total, 3)
+        self.assertEqual(signature(GroupTransferService).parameters["max_waits"].default, MAX_WAITS)
 
     def test_stop_releases_everybody_and_leaves_no_timer(self) -> None:
         self.put("a", 100)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.ha import slavestate
 from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ
 from hatwisted.ha.handshake import OBJECTION_TIMEOUT, RANGE_TIMEOUT
-from hatwisted.ha.slave import HAClientService
+from hatwisted.ha.slave import CONNECT_TIMEOUT, HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
 from hatwisted.ha.sockets import socket_below
 from hatwisted.tls.tlslayer import RECORD, TlsLayer
@@ -137,7 +137,8 @@ class DiallingTests(SynchronousTestCase):
         rig = SlaveRig(address=None)
         rig.mute = True
         rig.master_address = "10.0.0.1:10912"
-        rig.seconds(5)
+        self.assertEqual(CONNECT_TIMEOUT, 5)
+        rig.seconds(CONNECT_TIMEOUT)
         self.assertEqual(rig.state, "connecting")
         rig.mute = False
         rig.seconds(2)

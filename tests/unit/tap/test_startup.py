@@ -30,6 +30,11 @@ from hatwisted.tap.supervisor import Supervisor
 from tests.support.loopback import HOST
 from tests.unit.ha.rig import LogCatcher
 
+NOT_GIVEN = (
+    "--set: authenticationEnabled=true: not the accounts of 5.x, but those of aclEnable are understood"
+)
+WAYS_OUT = "remove it, or start with --allow-open"
+
 Build = Callable[[BrokerConfig, Any], IService]
 
 
@@ -56,8 +61,12 @@ class StartupCase(SynchronousTestCase):
         self.built.append(config)
         return Service()
 
-    def make(self, *arguments: str, build: Build | None = None) -> IService:
+    def make(
+        self, *arguments: str, build: Build | None = None, twistd: dict[str, Any] | None = None
+    ) -> IService:
         options = BrokerOptions()
+        if twistd is not None:
+            options.parent = {"umask": None, **twistd}  # type: ignore[assignment]
         options.parseOptions(list(arguments))
         return make_service("hamaster", options, load, build or self.build)
 
@@ -144,10 +153,7 @@ class Startup(StartupCase):
             ({"nodaemon": False, "logfile": None}, 1),
         ):
             self.patch(sys, "stderr", stderr := io.StringIO())
-            options = BrokerOptions()
-            options.parent = {"umask": None, **twistd}  # type: ignore[assignment]
-            options.parseOptions(["--conf", self.conf("brokerRol=SLAVE\n")])
-            make_service("hamaster", options, load, self.build)
+            self.make("--conf", self.conf("brokerRol=SLAVE\n"), twistd=twistd)
             self.assertEqual(stderr.getvalue().count("did you mean"), shown, twistd)
 
     def test_print_config_tells_warnings_apart_from_the_configuration(self) -> None:
@@ -155,6 +161,46 @@ class Startup(StartupCase):
         self.assertRaises(SystemExit, self.make, "--print-config", "--conf", path)
         self.assertNotIn("did you mean", self.stdout.getvalue())
         self.assertIn("did you mean brokerRole?", self.stderr.getvalue())
+
+    def test_print_config_says_that_it_wouldnt_start(self) -> None:
+        asked = ("--print-config", "--set", "authenticationEnabled=true")
+        ended = self.assertRaises(SystemExit, self.make, *asked)
+        self.assertEqual(ended.code, 1)
+        self.assertEqual(self.stderr.getvalue(), f"hamaster: {NOT_GIVEN}; {WAYS_OUT}\n")
+        self.assertIn("haTransferBatchSize=32768\n", self.stdout.getvalue())
+
+        self.patch(sys, "stderr", stderr := io.StringIO())
+        ended = self.assertRaises(SystemExit, self.make, *asked, "--allow-open")
+        self.assertEqual(ended.code, 0)
+        self.assertEqual(stderr.getvalue(), f"hamaster: warning: {NOT_GIVEN}\n")
+
+    def test_what_asks_for_protection_that_isnt_given_starts_by_allow_open_alone(self) -> None:
+        asked = ("--set", "authenticationEnabled=true")
+        self.assertEqual(self.refusal(*asked), f"hamaster: {NOT_GIVEN}; {WAYS_OUT}")
+        self.assertEqual(self.built, [])
+
+        caught = LogCatcher(self)
+        self.patch(sys, "stderr", stderr := io.StringIO())
+        self.make(*asked, "--allow-open")
+        self.assertEqual(len(self.built), 1)
+        self.assertEqual(stderr.getvalue(), f"hamaster: warning: {NOT_GIVEN}\n")
+        self.assertEqual(caught.texts("warn"), [NOT_GIVEN])
+
+        self.make("--allow-open")
+        self.assertEqual(len(self.built), 2)
+        self.assertEqual(caught.texts("warn"), [NOT_GIVEN])
+
+    def test_a_name_server_that_asks_for_it_doesnt_start_either(self) -> None:
+        for key in ("useTLS", "tls.enable"):
+            self.patch(sys, "stderr", stderr := io.StringIO())
+            options = hanamesrv.Options()
+            options.parseOptions(["--set", f"{key}=true"])
+            ended = self.assertRaises(SystemExit, hanamesrv.makeService, options)
+            self.assertEqual(ended.code, 1)
+            line = stderr.getvalue()
+            self.assertTrue(
+                line.startswith(f"hanamesrv: --set: {key}=true: a name server calls nobody"), line
+            )
 
     def test_a_server_that_serves_everybody_says_so_on_the_terminal(self) -> None:
         self.assertEqual(
@@ -168,11 +214,18 @@ class Startup(StartupCase):
             closed = (protected, "haAllowList=10.0.0.2", "namesrvAddr=10.0.0.9:9876")
             self.assertEqual(self.told(*(word for each in closed for word in ("--set", each))), "")
 
-    def told(self, *arguments: str) -> str:
+    def test_a_log_on_the_terminal_says_so_in_its_place(self) -> None:
+        caught = LogCatcher(self)
+        self.assertEqual(self.told(twistd={"nodaemon": True, "logfile": None}), "")
+        self.assertIn("0.0.0.0:10911 is served", self.told(twistd={"nodaemon": True, "logfile": "a.log"}))
+        said = [text for text in caught.texts("warn") if "0.0.0.0:10911 is served" in text]
+        self.assertEqual(len(said), 2)
+
+    def told(self, *arguments: str, twistd: dict[str, Any] | None = None) -> str:
         """What the terminal shows of a start."""
         reading, writing = os.pipe()
         self.patch(os, "dup", lambda descriptor: writing)
-        service = self.make(*arguments)
+        service = self.make(*arguments, twistd=twistd)
         self.addCleanup(vars(reactor).pop, "seconds", None)
         service.startService()
         service.stopService()

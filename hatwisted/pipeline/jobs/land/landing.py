@@ -95,6 +95,8 @@ def land(
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
     stop, report = stop or threading.Event(), progress or _silent
     run = LandingRun(spark, report, stop, seconds)
+    if options.checkpoint is not None:
+        check_chosen(options.checkpoint)
     with telling_full(table):
         if is_iceberg(table):
             return land_iceberg(source, table, options, run)
@@ -214,7 +216,6 @@ def _state(
     if kind != LOCAL:
         folder = spark_state_folder(path, chosen, here, kind, identity)
     elif chosen is not None:
-        check_chosen(chosen, (LOCAL,))
         folder = Path(chosen, LOCAL).absolute()
     elif here is not None:
         folder = default_folder(path, kind, identity)

@@ -29,6 +29,7 @@ from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions,
 from hatwisted.pipeline.jobs.land.sparktable import SparkTable
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.spark.failures import reason_of
+from hatwisted.pipeline.spark.ownpython import use_own_python
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
 from hatwisted.pipeline.spark.rocketmqoptions import NAME as ROCKETMQ
@@ -79,6 +80,7 @@ class SparkLanding:
         return self._compaction, stop.is_set()
 
     def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
+        use_own_python(spark)
         spark.dataSource.register(PlanSource)
         cores = spark.sparkContext.defaultParallelism
         tasks = self.source.tasks(self.how.max_bytes_per_trigger, self.how.partitions, cores)

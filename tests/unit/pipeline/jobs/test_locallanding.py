@@ -29,6 +29,7 @@ from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land import landing, locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
+from hatwisted.pipeline.jobs.land.landingstate import WrongCheckpoint
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore, growing_twice
@@ -163,6 +164,13 @@ class LocalTests(LakeCase):
         ):
             self.land()
         self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_progress_is_kept_in_a_folder(self) -> None:
+        """The name of a place elsewhere isn't made a folder here, and no table is begun."""
+        for place in ("s3://lake/c", "file:///c"):
+            with self.assertRaisesRegex(WrongCheckpoint, f"^{place}: progress is kept in a folder"):
+                self.land(checkpoint=place)
+        self.assertFalse(Path(self.table).exists())
 
     def test_a_broker_that_appears_meanwhile_waits_until_it_is_claimed(self) -> None:
         for store in (self.store, self.other):
