@@ -62,18 +62,22 @@ class LandOptions:
     transform: Callable[[DataFrame], DataFrame] | None = None
     schemas: Sequence[TopicSchema] = ()
 
-    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema."""
+    def schema(self, path: str, session: Callable[[], SparkSession]) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema.
+
+        - path: of the table, for errors
+        - session: the one that a transformation needs
+        """
         check_schemas(self.schemas)
         rows = typed_schema(self.columns, self.schemas)
         if self.transform is not None and self.schemas:
             raise WrongSchema(f"{path}: schemas and a transformation can't be had together: leave one out")
-        if self.transform is None or spark is None:
+        if self.transform is None:
             return rows
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
         shape = from_arrow_schema(rows)
-        changed = self.transform(spark.createDataFrame([], shape)).schema
+        changed = self.transform(session().createDataFrame([], shape)).schema
         for name in (*LANDING_KEYS, STORE_DATE):
             if name not in changed.fieldNames():
                 raise WrongSchema(f"{path}: the transformation must keep column {name}")
