@@ -1,12 +1,13 @@
-"""A broker, a name server and the ports of pages, behind which sits all else."""
+"""A broker, a name server, both ends of the HA link and the ports of pages, behind which sits all else."""
 
 from __future__ import annotations
 
+from tests.fuzz.linktargets import LINKS
 from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
 from tests.unit.fuzz.replayed import Replayed, replaying
 
 
-@replaying({**PAGES, **SERVERS})
+@replaying({**LINKS, **PAGES, **SERVERS})
 class ServerTests(Replayed):
     """Nothing but its own error leaves a decoder."""
