@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.fuzz.closedtargets import CLOSED
 from tests.fuzz.deltatargets import DELTA
 from tests.fuzz.filetargets import FILES
 from tests.fuzz.kerneltargets import KERNELS
@@ -12,4 +13,4 @@ from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.signedtargets import SIGNED
 from tests.fuzz.wiretargets import WIRE
 
-TARGETS = {**WIRE, **SIGNED, **FILES, **DELTA, **LOGS, **KERNELS, **LINKS, **PAGES, **SERVERS}
+TARGETS = {**WIRE, **SIGNED, **FILES, **DELTA, **LOGS, **KERNELS, **LINKS, **PAGES, **SERVERS, **CLOSED}

@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.pull.pullmessage import PullProcessor
 from hatwisted.ha.framecheck import FrameCheck
@@ -14,6 +15,7 @@ from hatwisted.ha.haclient import HAClient
 from hatwisted.ha.slaveprogress import SendProgress
 from hatwisted.wire.codes import RequestCode
 from tests.fuzz import servertargets
+from tests.fuzz.closedtargets import SIGNERS, ClosedWorld, make_closed
 from tests.fuzz.servertargets import CODES, Server, check_broker, make_broker
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
@@ -30,9 +32,20 @@ class NoticedTests(SynchronousTestCase):
 
         self.patch(AdminProcessors, "runtime_info", broken)
         ask = bytes([1, CODES.index(RequestCode.GET_BROKER_RUNTIME_INFO), 0, 0, 0])
-        error = self.assertRaises(AssertionError, Server(make_broker, lambda world: None), ask)
-        self.assertIn("RuntimeError: a mistake", str(error))
-        self.flushLoggedErrors(RuntimeError)
+        for server in (
+            Server(make_broker, lambda world: None),
+            Server(make_closed, lambda world: None, ClosedWorld),
+        ):
+            error = self.assertRaises(AssertionError, server, ask)
+            self.assertIn("RuntimeError: a mistake", str(error))
+            self.flushLoggedErrors(RuntimeError)
+
+    def test_a_change_of_somebody_without_an_account(self) -> None:
+        self.patch(RequestGuard, "denials", lambda self, requests, connection: ())
+        make = CODES.index(RequestCode.UPDATE_AND_CREATE_TOPIC)
+        server = Server(make_closed, lambda world: None, ClosedWorld)
+        unsigned = len(SIGNERS) - 1
+        self.assertRaises(AssertionError, server, bytes([1, make, 0, 0, unsigned << 2]))
 
     def test_a_message_that_comes_back_otherwise(self) -> None:
         self.patch(servertargets, "HONEST", b"what was sent")
