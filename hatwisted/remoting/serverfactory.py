@@ -56,6 +56,7 @@ class RemotingServerFactory(ServerFactory):
         self.unread.most = options.unread_bytes or self.unread.most
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
+        self.busy_total = 0
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
 
     def serve(self, table: ProcessorTable) -> None:
