@@ -104,8 +104,10 @@ SOAKED := tests/unit tests/system/crash tests/system/attacks \
   tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
-  tests/system/pipeline/test_scale.py \
+  tests/system/pipeline/test_scale.py tests/system/pipeline/test_latest_kill.py \
+  tests/system/pipeline/test_processends.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py \
+  tests/pipeline/spark/test_rocketmqsink_kill.py \
   tests/pipeline/programs/test_standalone.py tests/pipeline/programs/test_connect.py \
   tests/pipeline/programs/test_packed.py
 MINUTES ?= $(if $(SEEDS),,10)

@@ -1,12 +1,14 @@
-"""The compiled twin of hatwisted/kernel; everything else about the package stands in setup.cfg.
+"""The compiled twin of hatwisted/kernel, and the line that each Python of the environment runs as it starts
+(hatwisted/sparkstart.py); everything else about the package stands in setup.cfg.
 
-It is optional: without a C compiler, or with HATWISTED_PURE=1, the package is installed without it and runs on
-the pure twin. `python -m hatwisted.kernel` says which of the two is in use.
+The twin is optional: without a C compiler, or with HATWISTED_PURE=1, the package is installed without it and runs
+on the pure one. `python -m hatwisted.kernel` says which of the two is in use.
 """
 
 import os
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 NAMES = (
     "requests",
@@ -19,10 +21,13 @@ NAMES = (
     "dispatch",
     "index",
     "walk",
+    "columns",
 )
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
 FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
+
+START = "hatwisted-spark.pth"
 
 
 def extensions() -> list[Extension]:
@@ -49,4 +54,13 @@ def extensions() -> list[Extension]:
     ]
 
 
-setup(ext_modules=extensions())
+class BuildPython(build_py):
+    """With the .pth file beside the packages, which setup.cfg has no word for."""
+
+    def run(self) -> None:
+        super().run()
+        editable = self.get_finalized_command("install").install_lib if self.editable_mode else None
+        self.copy_file(START, editable or self.build_lib)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_py": BuildPython})

@@ -6,9 +6,9 @@ Rooms from the bottom up: `wire` and `sqlfilter` (pure functions), `timing` (gua
 `acl` (who may make requests), `ha` (replication), `namesrv` and `broker` (the servers), `metrics` (what a
 broker shows of itself), `assembly` (a node put together) and `tap` (twistd's commands).
 For programs: `clientcore` (a client's logic) under `client` (on Twisted), `aio` (on
-asyncio) and `blocking`. For logs as tables: `pipeline`. On the command line: `cli` and `demo`. For tests:
-`sim`, a whole group from one seed. docs/architecture.md draws them and says where each class of RocketMQ lives;
-.importlinter makes sure that they import one way.
+asyncio) and `blocking`. For logs as tables: `pipeline`, and `sparkstart`, by which Spark's JVM finds its formats.
+On the command line: `cli` and `demo`. For tests: `sim`, a whole group from one seed. docs/architecture.md draws
+them and says where each class of RocketMQ lives; .importlinter makes sure that they import one way.
 
 Nothing here runs or opens anything when it is imported.
 """

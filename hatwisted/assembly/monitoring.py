@@ -35,6 +35,7 @@ from hatwisted.metrics.service import MetricsService, Runs, Served
 from hatwisted.metrics.storefigures import StoreFigures
 from hatwisted.metrics.trafficfigures import Labels, TrafficFigures, TrafficParts
 from hatwisted.metrics.web import metrics_site
+from hatwisted.timing.garbage import Pauses
 from hatwisted.wire.networks import allow_list
 
 
@@ -58,7 +59,7 @@ def monitored(node: BrokerNode, parts: Parts) -> IService:
     try:
         if config.metrics_port is not None:
             claims.append(metrics_claim(config, config.metrics_port))
-            exposition = Exposition(parts.clock, sources(node, watch, health))
+            exposition = Exposition(parts.clock, sources(node, watch, health, parts.pauses))
             ports.append(door.opened(claims[-1], metrics_site(exposition, health, parts.clock)))
         if config.dashboard_port is not None:
             interface = interface_of(config.dashboard_address or LOOPBACK)
@@ -95,12 +96,13 @@ def _dashboard_password(config: BrokerConfig, parts: Parts) -> str | None:
     return text
 
 
-def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
+def sources(node: BrokerNode, watch: LinkWatch, health: Health, pauses: Pauses) -> list[Source]:
     """All figures of a broker.
 
     - node: the broker
     - watch: knows how late links are
     - health: what is wrong
+    - pauses: of its process
     """
     parts, config = node.parts, node.parts.config.config
     traffic = TrafficParts(
@@ -115,7 +117,9 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health) -> list[Source]:
     )
     return [
         BrokerFigures(node),
-        ProcessFigures(Server(health, lambda: node.connections, parts.connections.most, parts.expiries)),
+        ProcessFigures(
+            Server(health, lambda: node.connections, parts.connections.most, parts.expiries, pauses)
+        ),
         GuardFigures(
             Guards(
                 lambda: node.refused_connections,

@@ -16,6 +16,7 @@ from hatwisted.metrics.processfigures import ProcessFigures, Server
 from hatwisted.metrics.service import MetricsService
 from hatwisted.metrics.web import metrics_site
 from hatwisted.namesrv.service import NameServerService
+from hatwisted.timing.garbage import Pauses
 from hatwisted.wire.networks import allow_list
 
 
@@ -33,7 +34,7 @@ def monitored_name_server(service: NameServerService, parts: Parts) -> IService:
     claim = metrics_claim(config, config.metrics_port)
     door = PageDoor(parts.listening, port.page_port, allow_list(config.listen_allow_list))
     health = NameServerHealth(service)
-    exposition = Exposition(parts.clock, _sources(service, health))
+    exposition = Exposition(parts.clock, _sources(service, health, parts.pauses))
     try:
         served = door.opened(claim, metrics_site(exposition, health, parts.clock))
     except SettingError:
@@ -43,12 +44,12 @@ def monitored_name_server(service: NameServerService, parts: Parts) -> IService:
     return stacked(MetricsService([served], []), service)
 
 
-def _sources(service: NameServerService, health: NameServerHealth) -> list[Source]:
+def _sources(service: NameServerService, health: NameServerHealth, pauses: Pauses) -> list[Source]:
     port = service.port
     most = service.connection_budget.most
     return [
         NameServerFigures(service),
-        ProcessFigures(Server(health, lambda: service.connections, most, port.expiries)),
+        ProcessFigures(Server(health, lambda: service.connections, most, port.expiries, pauses)),
         GuardFigures(
             Guards(
                 lambda: service.refused_connections,

@@ -14,6 +14,7 @@ from hatwisted.assembly.orders import Orders
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import IConnecting, IListening
 from hatwisted.store.interfaces import IFileSystem, IWorker, LocalTime
+from hatwisted.timing.garbage import Pauses
 
 
 class MakeWorker(Protocol):
@@ -41,6 +42,7 @@ class Parts:
     - descriptors: that the process may have, by which a broker decides how many files it keeps open
     - connections: how many of clients the process may have
     - orders: what the operator wants while it runs
+    - pauses: for which the process has stood still to look for garbage; whoever runs the node counts them
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -59,4 +61,5 @@ class Parts:
     descriptors: int = 1 << 20
     connections: ConnectionBudget = field(default_factory=ConnectionBudget)
     orders: Orders = field(default_factory=Orders)
+    pauses: Pauses = field(default_factory=Pauses)
     steady_time: IService | None = None

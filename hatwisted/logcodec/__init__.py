@@ -1,7 +1,7 @@
 """The commit log's records: encoding, finding, reading and proving them, and what queues and index need of each.
 
 Read first `wire.layout` (the format, on one page), then `scan` (records of a buffer as columns) on `octets` and
-`topicgroups`, `fewscan` (the same for a handful) and `encoder`; `dispatchscan` with `propertyareas`, `keyhash`
+`topicgroups`, `plaincolumns` (the same compiled), `fewscan` (for a handful) and `encoder`; `dispatchscan` with `propertyareas`, `keyhash`
 and `queueruns` (what records mean to queues and index), down to `queueentry` and `delaylevel`; `rangedispatch`
 and `queueplan` (queues and index rebuilt from the log); `window` (reading along a log), `recordsearch` (where
 records continue after damage, and the one rule of what proves a record) with `rivalrecords`, `logwalk` (finding

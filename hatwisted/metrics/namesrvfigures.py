@@ -73,6 +73,6 @@ class NameServerFigures:
         )
         yield counter(
             "hatwisted_namesrv_bad_requests_total",
-            "Requests that can't be read, or are for more than there may be.",
+            "Requests that can't be read, are for more than there may be, or unregister somebody else's broker.",
             service.bad_requests,
         )

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 
-from hatwisted.metrics.families import Figures, gauge, labelled
+from hatwisted.metrics.families import Figures, counter, gauge, labelled
 from hatwisted.metrics.web import Probed
+from hatwisted.timing.garbage import Pauses
 
 Expiries = Callable[[], Mapping[str, float]]
 
@@ -22,12 +23,14 @@ class Server(NamedTuple):
     - connections: of clients, now
     - most_connections: that there may be
     - expiries: a certificate's file -> seconds since the epoch at which it expires
+    - pauses: for which it has stood still to look for garbage
     """
 
     health: Probed
     connections: Callable[[], int]
     most_connections: int
     expiries: Expiries
+    pauses: Pauses
 
 
 class ProcessFigures:
@@ -50,6 +53,14 @@ class ProcessFigures:
             "When a certificate expires, in seconds since the epoch.",
             ["path"],
             [([path], at) for path, at in server.expiries().items() if math.isfinite(at)],
+        )
+        yield gauge(
+            "hatwisted_garbage_longest_seconds",
+            "Longest that a look for garbage has kept the server from its work.",
+            server.pauses.longest,
+        )
+        yield counter(
+            "hatwisted_garbage_seconds_total", "Seconds of all looks for garbage.", server.pauses.total
         )
         yield None
         yield from self._process.collect()

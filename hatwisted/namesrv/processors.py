@@ -20,11 +20,12 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
 from hatwisted.namesrv.largeregistrations import LargeRegistrations, TooManyRegistrations
-from hatwisted.namesrv.members import Member
+from hatwisted.namesrv.members import Member, Source
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.networks import counted_as
 from hatwisted.wire.registerbody import at_once, decoding_register_body, is_small
 from hatwisted.wire.registration import (
     UNIT,
@@ -74,7 +75,7 @@ class NameServerProcessors:
         self._written = written
         self._large = large
         self.bad_total = 0
-        """Requests that couldn't be read, or were for more than there may be."""
+        """Requests that couldn't be read, were for more than there may be, or about somebody else's broker."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -131,37 +132,39 @@ class NameServerProcessors:
             header.broker_addr,
             header.ha_server_addr,
         )
-        master = yield from self._routes.register(
-            member, table.topic_config_table, table.data_version, connection, body.filter_server_list
-        )
+        topics, version, source = table.topic_config_table, table.data_version, _source(connection)
+        master = yield from self._routes.register(member, topics, version, source, body.filter_server_list)
         ext = {} if master is None else {"haServerAddr": master.ha_address, "masterAddr": master.address}
         ordered = self._settings.namespace(ORDER_TOPIC_CONFIG)
         return response(request, ext=ext, body=b"" if ordered is None else _table(ordered))
 
-    def unregister_broker(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def unregister_broker(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         header = parse_register_broker(request.ext)
-        self._routes.unregister(header.broker_name, header.broker_id, header.broker_addr)
+        broker = header.broker_name, header.broker_id, header.broker_addr
+        if not self._routes.unregister(*broker, _source(connection)):
+            self.bad_total += 1
+            remark = f"{header.broker_addr} isn't of {connection.address}, and unregisters itself"
+            return response(request, ResponseCode.NO_PERMISSION, remark)
         return response(request)
 
-    def query_data_version(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
+    def query_data_version(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Who hasn't registered the broker from there has to, before the broker lives on his connection."""
         address = text_field(request.ext, "brokerAddr")
         changed = self._routes.changed(address, decode_request(request.body, DataVersion))
-        if not changed:
-            self._routes.renew(address)
+        changed = changed or not self._routes.renew(address, _source(connection))
         version = self._routes.version(address)
         body = b"" if version is None else encode_body(version)
         return response(request, ext={"changed": "true" if changed else "false"}, body=body)
 
-    def broker_heartbeat(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def broker_heartbeat(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """5.x between registrations, if configured to."""
-        self._routes.renew(text_field(request.ext, "brokerAddr"))
+        self._routes.renew(text_field(request.ext, "brokerAddr"), _source(connection))
         return response(request)
 
-    def register_topic(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def register_topic(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         route = decode_request(request.body, TopicRoute)
-        self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas)
+        host = _source(connection).host
+        self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas, host)
         return response(request)
 
     def member_group(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
@@ -283,6 +286,10 @@ class NameServerProcessors:
                 "changes of the configuration without effect: {ignored}", ignored=", ".join(ignored)
             )
         return self._confirmed(request)
+
+
+def _source(connection: RemotingConnection) -> Source:
+    return Source(connection, counted_as(connection.address))
 
 
 def _table(values: dict[str, str]) -> bytes:

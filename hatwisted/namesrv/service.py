@@ -150,7 +150,7 @@ class NameServerService(Service):
 
     @property
     def bad_requests(self) -> int:
-        """Requests that couldn't be read, or were for more than there may be."""
+        """Requests that couldn't be read, were for more than there may be, or about somebody else's broker."""
         return self._processors.bad_total
 
     @property

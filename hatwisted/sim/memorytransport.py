@@ -117,6 +117,10 @@ class MemoryTransport(DirectTransport):
             self._send()
         return len(taken)
 
+    def startWriting(self) -> None:
+        """See DirectTransport."""
+        self._send()
+
     # -- ITransport, ITCPTransport
 
     def write(self, data: bytes) -> None:

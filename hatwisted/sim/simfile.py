@@ -15,7 +15,7 @@ from hatwisted.sim.diskstrike import Torn
 from hatwisted.sim.simclock import PowerLoss
 from hatwisted.sim.siminode import Inode
 from hatwisted.sim.trace import Trace
-from hatwisted.store.interfaces import Buffer, Cells, IFile, ILock, IPages, Longs
+from hatwisted.store.interfaces import Buffer, Cells, IFile, ILock, IPages, Longs, Outlet
 
 FEW = 1 << 12
 """Bytes that are as cheap to copy twice as to look at."""
@@ -107,6 +107,10 @@ class SimFile:
             return bytes(data[offset : offset + size])
         with memoryview(data) as view:  # one copy less
             return bytes(view[offset : offset + size])
+
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        """See IFile."""
+        return socket.send(self.pread(size, offset))
 
     def data_from(self, offset: int) -> int:
         """See IFile."""

@@ -24,6 +24,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, globalLogPublisher
 from twisted.python import usage
 
+from hatwisted.assembly.nameserver import stacked
 from hatwisted.assembly.orders import Orders
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
@@ -38,6 +39,7 @@ from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log
 from hatwisted.tap.signals import Signals
 from hatwisted.tap.startwatch import StartWatch
 from hatwisted.tap.supervisor import Supervisor, supervisor
+from hatwisted.timing.garbage import GarbageCollection
 from hatwisted.wire.printable import printable
 
 log = Logger()
@@ -139,7 +141,7 @@ def make_service(
             watch = None
             if _is_slave(loaded.config) and not _log_is_shown(options):
                 watch = StartWatch(globalLogPublisher, reactor, terminal.tell, terminal.close)
-            node = build(loaded.config, parts)
+            node = stacked(build(loaded.config, parts), GarbageCollection(parts.clock, parts.pauses))
             service = StartupService(node, terminal, signals, watcher, parts.steady_time, watch)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.

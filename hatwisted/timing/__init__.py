@@ -2,9 +2,9 @@
 
 Read `periodic` first (a loop at an interval), then `timer` (one call that sets itself again), `steps` (long work
 in slices) `ratelimit` (how much each source may have in a second) and `throttle` (which of many equal log lines
-are written; `guard` is how a failed turn gets there). `histogram` counts how long
-something took. RocketMQ's services are threads whose loop catches whatever
-a turn raises; Twisted's LoopingCall ends at the first exception, and a `callLater` that sets itself again isn't
+are written; `guard` is how a failed turn gets there). `histogram` counts how long something took, `garbage` keeps
+Python's looks for cycles short. RocketMQ's services are threads whose loop catches whatever a turn raises;
+Twisted's LoopingCall ends at the first exception, and a `callLater` that sets itself again isn't
 set. So every loop of a server goes through this room: a turn that fails is logged with its traceback, and the next
 one comes.
 

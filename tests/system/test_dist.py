@@ -134,6 +134,14 @@ def test_its_types_are_for_others_too(python: Path) -> None:
     assert marker.is_file()
 
 
+def test_each_python_of_it_waits_for_spark(python: Path) -> None:
+    """To say which one it is (hatwisted/sparkstart.py)."""
+    shown = run(
+        python, "-c", "import sys; print(sys.meta_path[0].__module__, 'hatwisted.pipeline' in sys.modules)"
+    )
+    assert shown.split() == ["hatwisted.sparkstart", "False"]
+
+
 @pytest.mark.parametrize("program", ["hamaster", "haslave", "hanamesrv"])
 def test_twistd_finds_the_plugins(python: Path, program: str) -> None:
     shown = run(python, str(python.with_name("twistd")), program, "--help")

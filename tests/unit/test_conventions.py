@@ -33,6 +33,10 @@ MORE_ARGUMENTS = {
     "wire/record.py: make_record": "the fields of a record, by their names",
 }
 """Callables that have more all the same, and why."""
+MAKEFILE = TESTS.parent / "Makefile"
+IMPORTS = re.compile(r"^from (tests\.[\w.]+) import ", re.MULTILINE)
+NOT_SOAKED = {TESTS / "system" / "test_soak.py"}
+"""`make soak` does by itself what it tries."""
 LISTED = re.compile(r"^ *(?:- )?(\w+(?:, \w+)*): ", re.MULTILINE)
 
 
@@ -285,7 +289,7 @@ class CommandTests(SynchronousTestCase):
 
 class MakeTests(SynchronousTestCase):
     def test_its_help_names_every_target_and_fits_80_columns(self):
-        text = (TESTS.parent / "Makefile").read_text()
+        text = MAKEFILE.read_text()
         (targets,) = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)
         said = re.findall(
             r"^\t@echo '(.*)'$", text.partition("\nhelp:\n")[2].partition("\n\n")[0], re.MULTILINE
@@ -293,3 +297,25 @@ class MakeTests(SynchronousTestCase):
         named = {line.split()[1] for line in said if line.startswith("make ")}
         self.assertEqual(named, set(targets.split()) - {"help"})
         self.assertEqual([line for line in said if len(line) > 79], [])
+
+    def test_soak_has_every_test_that_gets_more_tries_there(self) -> None:
+        """Those that ask tests/support/soak.py how many, by themselves or by what they import; how long a test may
+        take, which tests/conftest.py asks, isn't meant."""
+        (soaked,) = re.findall(r"^SOAKED := ((?:.*\\\n)*.*)$", MAKEFILE.read_text(), re.MULTILINE)
+        places = [TESTS.parent / each for each in soaked.replace("\\\n", " ").split()]
+        self.assertEqual([str(place) for place in places if not place.exists()], [])
+        imported = {
+            "tests." + ".".join(path.relative_to(TESTS).with_suffix("").parts): IMPORTS.findall(
+                path.read_text()
+            )
+            for path in TESTS.rglob("*.py")
+            if path != TESTS / "conftest.py"
+        }
+        asking = {"tests.support.soak"}
+        while more := {name for name, found in imported.items() if not asking.isdisjoint(found)} - asking:
+            asking |= more
+        files = {TESTS.parent / f"{name.replace('.', '/')}.py" for name in asking}
+        tests = {path for path in files if path.name.startswith("test_")} - NOT_SOAKED
+        self.assertGreater(len(tests), 60)
+        left = [path for path in tests if path not in places and set(places).isdisjoint(path.parents)]
+        self.assertEqual(sorted(map(str, left)), [], "add it to SOAKED in the Makefile")

@@ -110,7 +110,7 @@ def attach(
     async def work(cluster: Cluster, interrupt: Interrupt) -> int:
         master = await _master(cluster, namesrv, name)
         settings = _made_before(target, name)
-        with port_lock() if port is None else nullcontext():
+        with port_lock(_warn) if port is None else nullcontext():
             if settings is not None and port is not None:
                 settings |= _moved(settings, target / CONF, port)
             if settings is None:
@@ -142,6 +142,10 @@ class _End(msgspec.Struct, frozen=True, kw_only=True):
     listings: list[Listing] = []
 
 
+def _warn(line: str) -> None:
+    click.echo(line, err=True)
+
+
 def _slave(settings: dict[str, str], folder: Path) -> Slave:
     return Slave(
         group=settings["brokerName"],
@@ -159,9 +163,7 @@ async def _watch(cluster: Cluster, interrupt: Interrupt, master: Master, slave: 
         return _End(problems=[problem], seconds=seconds)
     if not as_json:
         click.echo(f"level    it has all that its master has, after {time_text(seconds)}")
-    found = await ask_until_listed(
-        cluster, slave, interrupt, lambda line: None if as_json else click.echo(line, err=True)
-    )
+    found = await ask_until_listed(cluster, slave, interrupt, lambda line: None if as_json else _warn(line))
     problems = [INTERRUPTED] if interrupt.requested else [each.problem for each in found if each.problem]
     return _End(problems=problems, seconds=seconds, listings=found)
 
@@ -173,7 +175,7 @@ def _started(folder: Path, settings: dict[str, str], named: bool) -> dict[str, s
         return settings
 
     def move(port: int) -> None:
-        click.echo(f"another server has taken the slave's port: trying {port}", err=True)
+        _warn(f"another server has taken the slave's port: trying {port}")
         change_port(folder / CONF, port)
 
     port = start_where_free(int(settings["listenPort"]), lambda: start(folder), move)
@@ -303,7 +305,7 @@ def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) ->
     if listed := [each.address for each in end.listings if each.listed]:
         click.echo(f"listed   by {', '.join(listed)}: consumers find it")
     for problem in end.problems:
-        click.echo(f"! {printable(problem)}", err=True)
+        _warn(f"! {printable(problem)}")
     click.echo(f"\nwatch    hatwisted status -n {shlex.quote(settings['namesrvAddr'])}")
     click.echo(f"log      {folder}/slave.log")
     click.echo(f"stop     kill $(cat {shlex.quote(str(folder))}/slave.pid)")

@@ -13,8 +13,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,11 @@ CONNECT_TIMEOUT: Final = 3.0
 """Seconds for a connection to the master's HA port."""
 START_TIMEOUT: Final = 120.0
 """Seconds for twistd to return: it checks configuration, store and ports before."""
+LOCK_PATIENCE: Final = 180.0
+"""Seconds that another command may choose its ports for: three servers start meanwhile."""
+LOCK_POLL: Final = 0.1
+MOMENT: Final = 1.0
+"""Seconds until somebody is told what is waited for."""
 MOST_STARTS: Final = 5
 """Ports tried, one after the other, that others take between a look and a start."""
 
@@ -73,9 +79,12 @@ def own_address(master_address: str) -> str:
 
 
 @contextmanager
-def port_lock() -> Iterator[None]:
+def port_lock(tell: Callable[[str], object]) -> Iterator[None]:
     """Held from the choice of ports until servers listen there: two commands at once would choose the same ones.
-    Where there is no place for the lock they may."""
+    Where there is no place for the lock they may. CannotRun if another holds it for longer than LOCK_PATIENCE.
+
+    tell: what is waited for, if that takes a moment
+    """
     path = Path(tempfile.gettempdir(), f"hatwisted-up-{os.getuid()}.lock")
     try:
         lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -83,10 +92,28 @@ def port_lock() -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _take(lock, path, tell)
         yield
     finally:
         os.close(lock)
+
+
+def _take(lock: int, path: Path, tell: Callable[[str], object]) -> None:
+    begun, told = time.monotonic(), False
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        waited = time.monotonic() - begun
+        if waited > LOCK_PATIENCE:
+            raise CannotRun(
+                f"{path}: another `hatwisted up` or `attach` has been choosing its ports for "
+                f"{LOCK_PATIENCE:.0f} s: end that one first"
+            )
+        if waited > MOMENT and not told:
+            tell("waiting for another `hatwisted up` or `attach` to start what it has chosen ports for")
+            told = True
+        time.sleep(LOCK_POLL)
 
 
 def is_free(port: int) -> bool:

@@ -63,10 +63,11 @@ def up(folder: str, asynchronous: bool, quiet: bool, as_json: bool) -> None:
             raise CannotRun(
                 f"{target} is in use by process {holder}: end the group that runs there, or give another --dir"
             )
+    screen = TerminalScreen(quiet, as_json)
     with ExitStack() as choosing:
-        choosing.enter_context(port_lock())
+        choosing.enter_context(port_lock(screen.warn))
         plan = members(str(target), free_ports(), sync=not asynchronous)
-        group = LocalGroup(plan, TerminalScreen(quiet, as_json), process_parts(target))
+        group = LocalGroup(plan, screen, process_parts(target))
         # Signals count until the last one has ended: the second hastens that.
         with interruptible(group.interrupt):
             failed = group.run(choosing.close)

@@ -26,6 +26,20 @@ def check_stores(stores: Sequence[str], columns: Sequence[str] | None = None) ->
         check_columns(columns)
 
 
+def check_landing(stores: Sequence[str], columns: Sequence[str] | None, checkpoint: str | None) -> None:
+    """These are stores that have these columns, and a landing can keep its progress there. Raises PipelineError.
+
+    - stores: the logs
+    - columns: of them; None: all
+    - checkpoint: folder for the progress, if one is given
+    """
+    from hatwisted.pipeline.jobs.land.landingstate import check_chosen
+
+    check_stores(stores, columns)
+    if checkpoint is not None:
+        check_chosen(checkpoint)
+
+
 def check_options(given: Mapping[str, str], *, cluster: bool) -> None:
     """The source has such options. Raises PipelineError.
 

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from hatwisted.pipeline.decode.azurefiles import AZURE_SCHEMES, azure_options
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
@@ -165,7 +166,7 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
         if path.partition("://")[0] in ARROW_SCHEMES:
             from fsspec.implementations.arrow import ArrowFSWrapper
 
-            found, inner = arrow_filesystem(path)
+            found, inner = _on_arrow(path, path)
             return ArrowFSWrapper(found), inner
         raise PipelineError(f"{path}: {error}") from None
     except OSError as error:
@@ -173,25 +174,38 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
     return files, inner
 
 
-@lru_cache(maxsize=8)
-def arrow_filesystem(path: str) -> tuple[Any, str]:
-    """pyarrow's file system for a path with one of ARROW_SCHEMES, and the path as that one calls it. It's kept:
-    each has connections and threads of its own."""
+def arrow_filesystem(address: str) -> tuple[Any, str]:
+    """pyarrow's file system for an address with one of ARROW_SCHEMES, and the path as that one calls it. What is
+    escaped in it (`%20`) is meant, as delta-rs has it; in the paths of logs each character stands for itself."""
+    return _on_arrow(address, unquote(address))
+
+
+def _on_arrow(given: str, path: str) -> tuple[Any, str]:
+    """`path` with its file system, whose bucket is that of `given`, which is shown in errors."""
     from pyarrow import ArrowException
+
+    scheme, _, rest = given.partition("://")
+    place = rest.partition("/")[0]
+    try:
+        files, root = bucket_filesystem(scheme, place)
+    except (ArrowException, OSError, ValueError) as error:
+        raise PipelineError(f"{given}: {_why_not(given, error)}") from error
+    below = path.partition("://")[2].partition("/")[2]
+    return files, f"{root}/{below}".rstrip("/") if below else root or "/"
+
+
+@lru_cache(maxsize=8)
+def bucket_filesystem(scheme: str, place: str) -> tuple[Any, str]:
+    """pyarrow's file system of a bucket, container or name node, and the path of that. It's kept: each has
+    connections and threads of its own."""
     from pyarrow.fs import AzureFileSystem, FileSystem
 
-    try:
-        if path.partition("://")[0] in AZURE_SCHEMES:
-            options, inner = azure_options(path, os.environ)
-            return AzureFileSystem(**options), inner
-        if path.startswith("gs:") and "?" not in path:
-            return cast(tuple[Any, str], FileSystem.from_uri(f"{path}?retry_limit_seconds={GOOGLE_SECONDS}"))
-        files, inner = FileSystem.from_uri(
-            f"s3{path.removeprefix('s3a')}" if path.startswith("s3a:") else path
-        )
-    except (ArrowException, OSError, ValueError) as error:
-        raise PipelineError(f"{path}: {_why_not(path, error)}") from error
-    return files, inner
+    if scheme in AZURE_SCHEMES:
+        options, root = azure_options(f"{scheme}://{place}", os.environ)
+        return AzureFileSystem(**options), root
+    query = f"?retry_limit_seconds={GOOGLE_SECONDS}" if scheme == "gs" else ""
+    files, root = FileSystem.from_uri(f"{scheme.replace('s3a', 's3')}://{place}/{query}")
+    return files, root.rstrip("/")
 
 
 def _why_not(path: str, error: Exception) -> str:

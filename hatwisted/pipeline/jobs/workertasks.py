@@ -47,6 +47,9 @@ class SparkTasks:
     """As tasks of a Spark session; function and pieces are pickled."""
 
     def __init__(self, spark: SparkSession) -> None:
+        from hatwisted.pipeline.spark.ownpython import use_own_python
+
+        use_own_python(spark)
         self._spark = spark
         self.parallelism = spark.sparkContext.defaultParallelism
 

@@ -8,7 +8,7 @@ Read `commitlogsource` with `commitlogstream`, `logtask` and `logplaces`; `rocke
 what is read. `rocketmqsink` writes to a cluster, `repeats` leaves out what was written twice; `deltasink` writes
 to a table, `planstream` has its tasks read what a source has planned. `sparksession` and `javahome` start Spark,
 `workersite.sitecustomize` has its Python workers start sooner, `registration` makes the formats known to a session
-of somebody else's.
+of somebody else's, `ownpython` has it run them with the program's Python.
 
 Nothing here decodes a record: that is `hatwisted.pipeline.decode`, which knows no Spark. Importing this
 package imports no PySpark; its modules do.

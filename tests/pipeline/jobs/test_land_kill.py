@@ -1,8 +1,8 @@
 """Exactly once through kills: a landing of a growing store is killed again and again, at moments that matter.
 
 There are two: a batch's files are written and no version of the table has them, and a version has them that
-Spark's checkpoint doesn't know of. The first must leave no rows behind, the second must not land twice. One kill
-of each and one at any moment need a Spark each; `make soak` draws many.
+Spark's checkpoint, where there's a stream, doesn't know of. The first must leave no rows behind, the second must
+not land twice. One kill of each and one at any moment need a Spark each; `make soak` draws many.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
 class Landings:
     """Landings one after the other, each with its Spark started while the previous one still lands."""
 
-    def __init__(self, programs: ExitStack, store: Path, table: Path) -> None:
+    def __init__(self, programs: ExitStack, way: str, store: Path, table: Path) -> None:
         self._programs = programs
-        self._places = (str(store), str(table))
+        self._places = (way, str(store), str(table))
         self._next = self._prepared()
 
     def _prepared(self) -> Program:
@@ -135,13 +135,14 @@ class Reader(Background):
                 self.unreadable.append(f"{path}: {error}")
 
 
-def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", landing.WAYS)
+def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, way: str) -> None:
     store, table = tmp_path / "broker-a", tmp_path / "table"
     seed = random.randrange(1 << 32)
     print("seed", seed)
     waits = moments(table, random.Random(seed))
     with ExitStack() as programs:
-        landings = Landings(programs, store, table)
+        landings = Landings(programs, way, store, table)
         grower = programs.enter_context(program(growing.__name__, str(store), str(RECORDS), str(PER_SECOND)))
         while not list(store.glob("commitlog/*")):
             time.sleep(0.05)
@@ -154,7 +155,7 @@ def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path) -> None
             reader.wait_for(DeltaTable(str(table)).version())
         told, _ = grower.communicate(timeout=PATIENCE)
         assert grower.returncode == 0
-        land([str(store)], str(table), landing.options("once"), spark=spark)
+        land(landing.source(way, str(store)), str(table), landing.options("once"), spark=spark)
         reader.wait_for(DeltaTable(str(table)).version())
 
     there = read_arrow([str(store)], ["physical_offset"]).read_all()[0].to_pylist()

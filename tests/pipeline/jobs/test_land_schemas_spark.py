@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.land import landing
+from hatwisted.pipeline.jobs.land import landing as landing_job
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
+from tests.pipeline.jobs import landing
 from tests.support.logbuilder import LogBuilder
 
 SCHEMA = {
@@ -44,11 +45,11 @@ class Lake:
         self._number += count
         self._log.save(self._store)
 
-    def land(self, table: Path, engine: str, **options: Any) -> LandResult:
+    def land(self, table: Path, engine: str, by: str = "tasks", **options: Any) -> LandResult:
         schemas = parse_schemas([f"Orders=json:{self._schema}"])
         how = LandOptions(engine=engine, schemas=schemas, **{"compact_below": None, **options})  # type: ignore[arg-type]
         spark = self._spark if engine == "spark" else None
-        return land([str(self._store)], str(table), how, spark=spark)
+        return land(landing.source(by, str(self._store)), str(table), how, spark=spark)
 
 
 def rows(table: Path | str) -> list[dict[str, Any]]:
@@ -76,10 +77,9 @@ def test_a_batch_that_was_cut_off_between_its_commits_is_made_up_for_and_not_rep
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, table = Lake(spark, tmp_path), tmp_path / "table"
-    lake.append(120)
-    lake.land(table, "spark")
-    lake.append(120)
-    lake.land(table, "spark")
+    for _ in range(2):
+        lake.append(120)
+        lake.land(table, "spark", by="stream")
     # As after a kill between the two commits: Spark doesn't know of its batch, and the table beside lacks it.
     beside = Path(dead_letter_table(str(table)))
     max((beside / "_delta_log").glob("*.json")).unlink()
@@ -89,7 +89,7 @@ def test_a_batch_that_was_cut_off_between_its_commits_is_made_up_for_and_not_rep
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
     assert len(rows(str(beside))) == 30
     lake.append(60)
-    found = lake.land(table, "spark")
+    found = lake.land(table, "spark", by="stream")
     assert (found.rows, found.dead_letters) == (60, {"missing": 15})
     assert [row["Orders"] is None for row in rows(table) if row["topic"] == "Orders"].count(True) == 75
     offsets = [row["physical_offset"] for row in rows(str(beside))]
@@ -104,7 +104,7 @@ def test_what_can_t_be_had_with_a_transformation_is_said_before_spark_starts(
     lake = Lake(spark, tmp_path)
     lake.append(4)
     with (
-        patch.object(landing, "_session", return_value=spark),
+        patch.object(landing_job, "_session", return_value=spark),
         pytest.raises(WrongSchema, match="schemas and a transformation can't be had together"),
     ):
         lake.land(tmp_path / "table", "spark", transform=lambda frame: frame)

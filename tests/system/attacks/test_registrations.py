@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from hatwisted.namesrv.routeshares import SHARE
+from hatwisted.namesrv.topicqueues import MAX_ROUTES
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registerbody import MAX_TOPICS, encode_register_body
 from hatwisted.wire.registration import DataVersion, RegisterBody, TopicConfig, TopicTable
@@ -93,6 +96,26 @@ def test_nobody_waits_for_registrations_of_others(server: ServerProcess, compres
     print(f"{told} registrations, p99 {p99 * 1000:.1f} ms of {len(ran)}, {server.memory() >> 20} MiB")
     assert p99 < PATIENCE, sorted(ran)[-10:]
     assert set(told) <= {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
+
+
+def test_who_fills_the_routes_leaves_room_for_others(server: ServerProcess) -> None:
+    with contextlib.ExitStack() as stack:
+
+        def connected(host: str) -> RemotingClient:
+            client = stack.enter_context(RemotingClient("127.0.0.1", server.port, 30))
+            client.socket.close()
+            client.socket = socket.create_connection(("127.0.0.1", server.port), 30, (host, 0))
+            return client
+
+        stranger, told = connected("127.0.0.2"), []
+        for number in range(5):
+            text = body(f"filling-{number}", 0, True, 20)
+            told.append(stranger.call(103, fields(f"y{number}", f"203.0.113.{number}:1"), text).code)
+        most = MAX_ROUTES // SHARE // MAX_TOPICS
+        assert told == [ResponseCode.SUCCESS] * most + [ResponseCode.SYSTEM_ERROR] * (5 - most)
+        honest = connected("127.0.0.3")
+        honest.call(103, fields("honest", "127.0.0.3:1"), body_of_one()).expect(0)
+        honest.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Honest"}).expect(0)
 
 
 def body_of_one() -> bytes:

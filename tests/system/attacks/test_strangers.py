@@ -8,6 +8,7 @@ machine with much else to do makes it wait now and then; a server that is frozen
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -186,6 +187,28 @@ def long_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         ):
             text = json.dumps(body | {"clientID": f"c{number}"}, ensure_ascii=False)
             pour(peer, encode_frame(code, number, {}, text.encode()))
+
+
+def expressions_of_a_heartbeat(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """As long as one may be, as many as there is room for, new ones with each."""
+    kinds = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    values = itertools.count()
+    for number in range(10):
+        peer = connect(group.master_port, stack)
+        for version in range(2):
+            wanted = [
+                {
+                    "topic": f"T{each}",
+                    "subString": " OR ".join(f"a={next(values)}" for _ in range(1000)),
+                    "expressionType": "SQL92",
+                    "subVersion": version,
+                }
+                for each in range(60)
+            ]
+            member = kinds | {"groupName": f"filtering-{number}", "subscriptionDataSet": wanted}
+            member |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+            body = json.dumps({"clientID": f"f{number}", "consumerDataSet": [member]}).encode()
+            pour(peer, encode_frame(RequestCode.HEART_BEAT, number, {}, body))
 
 
 def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
@@ -408,6 +431,16 @@ def false_master(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
             time.sleep(0.02)
 
 
+def false_unregistration(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """In the master's name, of who isn't on its host."""
+    master = {"brokerName": "broker-a", "brokerAddr": f"127.0.0.1:{group.master_port}", "brokerId": "0"}
+    with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+        for _ in range(50):
+            assert refused(group.namesrv_port, 104, master | {"clusterName": "DefaultCluster"})
+            members = client.route("Bystander").expect(0).json()["brokerDatas"][0]["brokerAddrs"]
+            assert members["0"] == master["brokerAddr"]
+
+
 def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     name = "g\n2026-01-01T00:00:00+0000 [hatwisted.store#critical] failed \x1b[31m\x1b]0;owned\x07"
     body = json.dumps(
@@ -465,6 +498,7 @@ ATTACKS: tuple[Attack, ...] = (
     half_frames,
     half_handshakes,
     inflating_registrations,
+    false_unregistration,
     false_master,
     controls_in_names,
     readers_of_pages,
@@ -487,6 +521,11 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
 @pytest.mark.parametrize("attack", FILLING, ids=lambda attack: attack.__name__)
 def test_the_same_where_much_is_left_behind(filled_group: BrokerGroup, attack: Attack) -> None:
     bear(filled_group, attack)
+
+
+def test_the_same_where_expressions_are_left_behind(tmp_path: Path) -> None:
+    with started(tmp_path) as group:
+        bear(group, expressions_of_a_heartbeat)
 
 
 def bear(group: BrokerGroup, attack: Attack) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,6 +19,7 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, PLACE
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim, commit_files
@@ -32,7 +34,7 @@ from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
-from tests.support.growing import GrowingStore
+from tests.support.growing import TOPICS, GrowingStore
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import process_group
 from tests.support.s3server import s3_server
@@ -66,6 +68,10 @@ def landed(store: GrowingStore, table: str, options: LandOptions = LOCAL) -> Lan
 def offsets(table: str) -> list[int]:
     found: list[int] = DeltaTable(table).to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
     return sorted(found)
+
+
+def lake() -> fs.FileSystem:
+    return fs.FileSystem.from_uri("s3://lake")[0]
 
 
 def objects(table: str) -> list[str]:
@@ -129,6 +135,17 @@ def test_small_files_are_merged_there(store: GrowingStore, address: str) -> None
     store.append(160)
     found = landed(store, address, replace(LOCAL, max_bytes_per_trigger=store.end // 8))
     assert found.compacted >= 8
+    assert offsets(address) == store.offsets
+
+
+def test_what_a_compaction_replaced_is_removed_there(store: GrowingStore, address: str) -> None:
+    store.append(160)
+    landed(store, address, replace(LOCAL, max_bytes_per_trigger=store.end // 8))
+    assert objects(address) != mentioned(address)
+    properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    DeltaTable(address).alter.set_table_properties(properties)
+    assert landed(store, address, replace(LOCAL, vacuum=timedelta(0))).vacuumed >= 8
+    assert objects(address) == mentioned(address)
     assert offsets(address) == store.offsets
 
 
@@ -208,6 +225,32 @@ def test_a_log_at_an_object_store_lands_like_one_in_a_folder(store: GrowingStore
         assert sorted(mine) == store.offsets
     assert found.rows == 6_000
     assert land([f"{address}/stores/broker-a"], f"{address}/table", LandOptions(engine="local")).rows == 0
+
+
+def test_names_with_percent_signs_are_taken_as_they_are(store: GrowingStore, address: str) -> None:
+    """The end of a log whose last message is one of a group's retries is looked for in the queue of this topic."""
+    store.append(2)
+    place = f"{address}/50%/a%41"
+    fs.copy_files(str(store.root), place.removeprefix("s3://"), destination_filesystem=lake())
+    queue = f"{place.removeprefix('s3://')}/consumequeue/{TOPICS[1]}/0/{0:020d}"
+    last = store.records[-1]
+    assert last.topic == TOPICS[1]
+    with lake().open_output_stream(queue) as file:
+        file.write(PLACE.pack(last.physical_offset, last.total_size).ljust(ENTRY_SIZE, b"\0"))
+    assert read_arrow([place]).read_all()["physical_offset"].to_pylist() == store.offsets
+    found = land([f"{address}/50%/a*"], f"{address}/table", LandOptions(engine="local"))
+    assert found.rows == 2
+    assert DeltaTable(f"{address}/table").to_pyarrow_table()["broker"].to_pylist() == ["a%41"] * 2
+
+
+def test_a_table_s_address_means_the_same_to_all_that_write_there(store: GrowingStore, address: str) -> None:
+    """delta-rs decodes what it can decode of it."""
+    store.append(10)
+    for name, place in (("a%20b", "a b"), ("c d", "c d"), ("50%", "50%")):
+        assert landed(store, f"{address}/{name}").rows == 10
+        assert offsets(f"{address}/{name}") == store.offsets
+        found = lake().get_file_info(fs.FileSelector(address.removeprefix("s3://")))
+        assert [item.base_name for item in found if item.base_name == place] == [place]
 
 
 def test_what_cannot_be_reached_is_told_in_a_line(store: GrowingStore) -> None:

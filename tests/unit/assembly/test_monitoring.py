@@ -20,6 +20,7 @@ from hatwisted.metrics.exposition import Exposition
 from hatwisted.metrics.health import Health
 from hatwisted.metrics.linkwatch import LinkWatch
 from hatwisted.metrics.web import MAX_CONNECTIONS, metrics_site
+from hatwisted.timing.garbage import Pauses
 from hatwisted.wire.codes import RequestCode
 from tests.support.certificate import Issued, authority
 from tests.support.figures import Figures, Reader, page
@@ -191,7 +192,7 @@ class MonitoredTests(SynchronousTestCase):
             node.parts.consumer_admin.stats.count_get("g", topic, 1, 100)
             tables.offsets.commit("g", topic, 0, 0)
         watch = LinkWatch(self.nodes.clock, lambda: 0, lambda: None)
-        exposition = Exposition(self.nodes.clock, sources(node, watch, Health(node)))
+        exposition = Exposition(self.nodes.clock, sources(node, watch, Health(node), Pauses()))
         steps = calls_of_steps(exposition._make())
         self.assertGreater(len(steps), 200)
         self.assertLess(max(steps), CALLS_OF_A_STEP)
@@ -263,7 +264,8 @@ class MonitoredTests(SynchronousTestCase):
     def test_requests_that_come_at_once_have_a_turn_each(self) -> None:
         """Else a stranger's thousand are answered before anybody else's one."""
         node, clock = self.start(MASTER), TurnClock()
-        exposition = Exposition(clock, sources(node, LinkWatch(clock, lambda: 0, lambda: None), Health(node)))
+        watch = LinkWatch(clock, lambda: 0, lambda: None)
+        exposition = Exposition(clock, sources(node, watch, Health(node), Pauses()))
         channel = metrics_site(exposition, Health(node), clock).buildProtocol(None)
         assert channel is not None
         transport = StringTransportWithDisconnection()

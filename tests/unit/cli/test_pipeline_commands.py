@@ -71,6 +71,7 @@ class TestPipelineCommands(SynchronousTestCase):
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
             (("land", store, table, "--topic", "Orders"), "--topic goes with -n"),
             (("land", store, table, "--pattern", "Orders.*"), "--pattern goes with -n"),
+            (("land", store, table, "--topics", "Orders.*"), "--pattern goes with -n"),
             (("export", store, "-o", "o.csv", "--pattern", "Orders.*"), "--pattern goes with -n"),
             (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
@@ -81,7 +82,7 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_what_can_be_refused_before_spark_starts_is(self):
         master = str(GOLDEN / "master")
-        nothing, taken = self.mktemp(), self.mktemp()
+        nothing, taken, nowhere = self.mktemp(), self.mktemp(), self.mktemp()
         os.mkdir(nothing)
         Path(taken).write_text("mine")
         table, page = Path(self.mktemp()), Path(self.mktemp())
@@ -106,7 +107,11 @@ class TestPipelineCommands(SynchronousTestCase):
             (("report", master, "-o", master), "no part of a report"),
             (("report", nothing, "-o", table, "--overwrite"), "commitlog"),
             (("reindex", master, "-o", table), "has _delta_log, and isn't a store; give a new folder"),
-            (("land", master, "t", "--checkpoint", table), "has _delta_log, and is no landing's; give a new"),
+            (("land", master, nowhere, "--checkpoint", table), "has _delta_log, and is no landing's"),
+            (
+                ("land", master, nowhere, "--engine", "spark", "--checkpoint", "s3://lake/c"),
+                "s3://lake/c: progress is kept in a folder that this machine has or has mounted",
+            ),
             (("audit", master, master, "--html", taken), "isn't a page, so it isn't overwritten by one"),
             (("audit", master, master, "--html", f"{taken}/p.html"), "there's no folder"),
             (("audit", master, nothing, "--html", page), "commitlog"),
@@ -118,6 +123,7 @@ class TestPipelineCommands(SynchronousTestCase):
             self.assertIn(said, result.output)
         self.assertEqual(Path(taken).read_text(), "mine")
         self.assertEqual([path.name for path in table.iterdir()], ["_delta_log"])
+        self.assertFalse(os.path.exists(nowhere))
 
     def test_where_nothing_is_new_spark_needn_t_start(self):
         store, table = str(GOLDEN / "master"), self.mktemp()

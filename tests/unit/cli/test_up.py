@@ -418,7 +418,21 @@ class CommandTests(SynchronousTestCase):
 
     def test_without_a_place_for_the_lock_it_goes_on(self) -> None:
         self.patch(newslave.tempfile, "gettempdir", lambda: "/nowhere")
-        with newslave.port_lock():
+        with newslave.port_lock(self.fail):
+            pass
+
+    def test_what_is_waited_for_is_told_and_not_forever(self) -> None:
+        folder = self.mktemp()
+        os.mkdir(folder)
+        self.patch(newslave.tempfile, "gettempdir", lambda: folder)
+        self.patch(newslave, "MOMENT", 0.0)
+        self.patch(newslave, "LOCK_PATIENCE", 0.15)
+        told: list[str] = []
+        with newslave.port_lock(self.fail):
+            error = self.assertRaises(CannotRun, newslave.port_lock(told.append).__enter__)
+        self.assertIn("end that one first", str(error))
+        self.assertEqual(len(told), 1)
+        with newslave.port_lock(self.fail):
             pass
 
 

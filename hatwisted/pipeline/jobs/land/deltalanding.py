@@ -13,10 +13,13 @@ from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
+    Shape,
+    WrittenFiles,
     columns_to_read,
     commit_next,
     compact_landed,
     landed_files,
+    landed_shape,
     remove_files,
 )
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes
@@ -62,7 +65,7 @@ class _ClaimedDelta:
 
     def upkeep(self) -> Compaction:
         """See ClaimedTable."""
-        return compact_landed(self.path, self.how.compact_below, self.held)
+        return compact_landed(self.path, self.how.compact_below, self.held, self.how.vacuum)
 
 
 @dataclass
@@ -99,6 +102,14 @@ class DeltaLanding(_ClaimedDelta):
     """See LandedTable. source: the stores."""
 
     source: Stores
+
+    def shape(self) -> Shape:
+        """What a task writes; the tables are made or widened for it."""
+        return landed_shape(self.path, self.how.columns, self.how.schemas)
+
+    def commit(self, written: WrittenFiles) -> None:
+        """Files of tasks, all of them or none."""
+        commit_next(self.path, written, application=self.state.application, held=self.held)
 
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""

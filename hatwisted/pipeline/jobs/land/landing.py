@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
 
@@ -47,6 +48,7 @@ from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding, DeltaQueues
 from hatwisted.pipeline.jobs.land.iceberglanding import check_iceberg, land_iceberg
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import (
+    LOCAL,
     LandingState,
     check_chosen,
     default_folder,
@@ -55,6 +57,8 @@ from hatwisted.pipeline.jobs.land.landingstate import (
 )
 from hatwisted.pipeline.jobs.land.landoptions import DEFAULTS, LandOptions, LandResult, Progress
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
+from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding, is_tasked
+from hatwisted.pipeline.jobs.workertasks import SparkTasks, Tasks
 from hatwisted.pipeline.spark.damagetable import listed_damages
 
 if TYPE_CHECKING:
@@ -62,8 +66,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LandOptions", "LandResult", "engine_for", "land"]
 
-LOCAL: Final = "local"
-"""The kind of a landing's state when it needs no checkpoint of Spark's."""
 LOCAL_BYTES: Final = 1 << 30
 """Of log: what `auto` lands without Spark."""
 
@@ -75,7 +77,7 @@ def land(
     table: str,
     options: LandOptions = DEFAULTS,
     *,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    spark: SparkSession | Tasks | Callable[[], SparkSession] | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     seconds: Callable[[], float] = time.monotonic,
@@ -85,8 +87,8 @@ def land(
     - sources: store folders, one per broker, or a Cluster
     - table: folder of the table, or its address at an object store, or `iceberg:CATALOG.NAMESPACE.TABLE`
     - options: how
-    - spark: the session, or what makes it once it's needed, which makes Spark the engine; None: one is made if
-      that's the engine and there's something to land
+    - spark: the session, or what makes it once it's needed, which makes Spark the engine; other tasks in its
+      place, where no stream is needed; None: one is made if that's the engine and there's something to land
     - progress: called with (bytes done, bytes in all)
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
@@ -98,6 +100,8 @@ def land(
     stop, report = stop or threading.Event(), progress or _silent
     with telling_full(table):
         if is_iceberg(table):
+            if options.vacuum is not None:
+                raise PipelineError(f"{table}: snapshots expire as its own properties say: leave vacuum out")
             how = options if spark is None else replace(options, engine="spark")
             return land_iceberg(source, table, how, progress=report, stop=stop, seconds=seconds)
         return _land_delta(source, table_path(table), options, spark, _Run(report, stop, seconds))
@@ -116,7 +120,7 @@ def _land_delta(
     source: LandingSource,
     path: str,
     options: LandOptions,
-    spark: SparkSession | Callable[[], SparkSession] | None,
+    spark: SparkSession | Tasks | Callable[[], SparkSession] | None,
     run: _Run,
 ) -> LandResult:
     """See `land`.
@@ -129,13 +133,16 @@ def _land_delta(
     """
     report, stop, seconds = run.report, run.stop, run.seconds
     begun = seconds()
+    if options.checkpoint is not None:
+        check_chosen(options.checkpoint)
     writer = source.writer()
     engine = "spark" if spark is not None else engine_for(source, path, options)
-    typed_by = _session(spark) if engine == "spark" and options.transform is not None else None
+    tasked = engine == "spark" and is_tasked(source, options)
+    typed_by = _session(spark) if options.transform is not None else None
     prepare_table(path, options.schema(path, typed_by), PARTITION_BY)
     source.check(landed_tails(path, writer.brokers))
     table_id = str(open_table(path).metadata().id)
-    identity, kind = source.identity(), LOCAL if engine == "local" else source.format
+    identity, kind = source.identity(), LOCAL if engine == "local" or tasked else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
         held = claim(path, writer, source.by_queue, settle(path))
         settle(path)  # what an earlier run committed before the claim took effect
@@ -143,16 +150,20 @@ def _land_delta(
         if is_table(beside):
             removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), listed_damages(source.options())
-        if engine == "local":
-            if isinstance(source, Cluster):
-                queues = DeltaQueues(path, state, held, options)
-                compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
+        if engine == "local" and isinstance(source, Cluster):
+            queues = DeltaQueues(path, state, held, options)
+            compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)
+        elif engine == "local" or tasked:
+            stores = cast(Stores, source)
+            into = DeltaLanding(path, state, held, options, stores)
+            if tasked:
+                tasks = cache(partial(_tasks, spark))
+                compaction, stopped = TaskedLanding(into, stores, options, tasks, report, seconds).run(stop)
             else:
-                stores = cast(Stores, source)
-                into = DeltaLanding(path, state, held, options, stores)
                 compaction, stopped = LocalLanding(into, stores, options, report, seconds).run(stop)
         elif is_done(source, path, options):
-            compaction, stopped = compact_landed(path, options.compact_below, held), False
+            compaction = compact_landed(path, options.compact_below, held, options.vacuum)
+            stopped = False
         else:
             query = _SparkRun(path, source, held, options, report, seconds)
             state, compaction, stopped = query.run(state, _session(spark), stop)
@@ -163,6 +174,7 @@ def _land_delta(
         seconds=seconds() - begun,
         removed=len(removed),
         compacted=compaction.removed,
+        vacuumed=compaction.vacuumed,
         put_off=compaction.put_off,
         damages=listed_damages(source.options()) - known,
         stopped=stopped,
@@ -208,12 +220,18 @@ def is_done(source: LandingSource, table: str, options: LandOptions) -> bool:
     return not source.backlog(landed_tails(path, source.writer().brokers))
 
 
-def _session(given: SparkSession | Callable[[], SparkSession] | None) -> SparkSession:
+def _session(given: SparkSession | Tasks | Callable[[], SparkSession] | None) -> SparkSession:
     if given is None:
         from hatwisted.pipeline.spark.sparksession import spark_session
 
         return spark_session()
+    if isinstance(given, Tasks):
+        raise PipelineError("this landing needs a stream of Spark's, not just tasks: give a session")
     return given() if callable(given) else given
+
+
+def _tasks(given: SparkSession | Tasks | Callable[[], SparkSession] | None) -> Tasks:
+    return given if isinstance(given, Tasks) else SparkTasks(_session(given))
 
 
 def _state(
@@ -221,7 +239,6 @@ def _state(
 ) -> AbstractContextManager[LandingState]:
     """What is kept beside the table, if anything is; in a folder that was chosen, each engine has its own part."""
     if chosen is not None:
-        check_chosen(chosen, (LOCAL,))
         folder = Path(chosen, LOCAL).absolute() if kind == LOCAL else Path(chosen).absolute()
     elif not is_remote(path):
         folder = default_folder(path, kind, identity)

@@ -137,8 +137,17 @@ class Stores:
         return {**self.more, "paths": json.dumps(list(self.paths))}
 
     def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
+        return {"splitBytes": str(self.split_bytes(max_bytes, partitions, cores))}
+
+    def split_bytes(self, max_bytes: int, partitions: int | None, cores: int) -> int:
+        """Bytes of a task.
+
+        - max_bytes: of log in a trigger
+        - partitions: tasks; None: by size and cores
+        - cores: of the session
+        """
         size = max(1, -(-max_bytes // (partitions or TASKS_PER_CORE * cores)))
-        return {"splitBytes": str(max(size, TASK_BYTES) if partitions is None else size)}
+        return max(size, TASK_BYTES) if partitions is None else size
 
     def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
         ends = {broker: tail.end for broker, tail in tails.items()}

@@ -15,13 +15,14 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Final
 
+from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.ownplace import other_than
@@ -31,6 +32,8 @@ STATE: Final = "landing.json"
 DRAFT: Final = "landing.json.draft"
 LOCK: Final = "lock"
 SPARK: Final = "spark"
+LOCAL: Final = "local"
+"""The kind of a landing's state when it needs no checkpoint of Spark's, and its folder in one that was chosen."""
 REPLACED: Final = "spark.replaced"
 """A checkpoint that isn't followed any more, for the moment until it's removed."""
 APPLICATION: Final = "hatwisted.land/"
@@ -92,13 +95,11 @@ def default_folder(table: str, kind: str, identity: Writer) -> Path:
     return Path(table, FOLDER, f"{kind}-{identity.digest}")
 
 
-def check_chosen(folder: str, parts: Collection[str]) -> None:
-    """Is a folder that was chosen a landing's, or empty, or not there yet? Raises WrongCheckpoint.
-
-    - folder: which
-    - parts: names of folders in it that are landings' own
-    """
-    other = other_than(folder, (LOCK, SPARK), (STATE, DRAFT, *parts))
+def check_chosen(folder: str) -> None:
+    """Is a folder that was chosen a landing's, or empty, or not there yet? Raises WrongCheckpoint."""
+    if is_remote(folder):
+        raise WrongCheckpoint(f"{folder}: progress is kept in a folder that this machine has or has mounted")
+    other = other_than(folder, (LOCK, SPARK), (STATE, DRAFT, LOCAL))
     if other is not None:
         raise WrongCheckpoint(f"{folder}: has {other}, and is no landing's; give a new folder")
 

@@ -32,6 +32,7 @@ from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
 from hatwisted.pipeline.schemas.topicschemas import encode_schemas
 from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import reason_of
+from hatwisted.pipeline.spark.ownpython import use_own_python
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
 from hatwisted.pipeline.spark.planstream import PLAN_OF, PlanSource
 from hatwisted.pipeline.spark.rocketmqoptions import NAME as ROCKETMQ
@@ -84,6 +85,7 @@ class SparkLanding:
         return self._compaction, stop.is_set()
 
     def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
+        use_own_python(spark)
         spark.dataSource.register(DeltaSink)
         spark.dataSource.register(PlanSource)
         cores = spark.sparkContext.defaultParallelism
@@ -146,7 +148,7 @@ class SparkLanding:
             self.progress(min(done, self._total), self._total)
 
     def _compact(self) -> None:
-        self._compaction += compact_landed(self.path, self.how.compact_below, self.held)
+        self._compaction += compact_landed(self.path, self.how.compact_below, self.held, self.how.vacuum)
         self._compacted_at = self.seconds()
 
 

@@ -10,7 +10,12 @@ from unittest.mock import patch
 from pyarrow.fs import AzureFileSystem, FileSystem
 
 from hatwisted.pipeline.decode.azurefiles import azure_options
-from hatwisted.pipeline.decode.storebytes import GOOGLE_SECONDS, arrow_filesystem, remote_filesystem
+from hatwisted.pipeline.decode.storebytes import (
+    GOOGLE_SECONDS,
+    arrow_filesystem,
+    bucket_filesystem,
+    remote_filesystem,
+)
 from hatwisted.pipeline.errors import PipelineError
 
 KEY = "c29tZWJvZHkncyBrZXk="
@@ -49,8 +54,8 @@ class AzureTests(TestCase):
             azure_options("abfs://lake/a", {})
 
     def test_pyarrow_takes_them(self) -> None:
-        arrow_filesystem.cache_clear()
-        self.addCleanup(arrow_filesystem.cache_clear)
+        bucket_filesystem.cache_clear()
+        self.addCleanup(bucket_filesystem.cache_clear)
         with patch.dict(os.environ, ENVIRONMENT):
             files, path = arrow_filesystem("abfs://lake/a")
         self.assertIsInstance(files, AzureFileSystem)
@@ -71,8 +76,8 @@ class GoogleTests(TestCase):
 class HadoopTests(TestCase):
     def test_a_machine_without_hadoop_s_client_is_told_what_to_set(self) -> None:
         """pyarrow's own error names a hundred places."""
-        arrow_filesystem.cache_clear()
-        self.addCleanup(arrow_filesystem.cache_clear)
+        bucket_filesystem.cache_clear()
+        self.addCleanup(bucket_filesystem.cache_clear)
         for library, path in product(("libjvm", "libhdfs"), ("hdfs://names:8020/lake", "viewfs://ours/lake")):
             error = OSError(f"Unable to load {library} dlopen(/usr/lib/jvm) failed: no such file " * 20)
             for reach in (arrow_filesystem, remote_filesystem):
@@ -88,8 +93,8 @@ class HadoopTests(TestCase):
                 self.assertIn("set JAVA_HOME, HADOOP_HOME, and CLASSPATH", line)
 
     def test_other_errors_stay_what_they_are(self) -> None:
-        arrow_filesystem.cache_clear()
-        self.addCleanup(arrow_filesystem.cache_clear)
+        bucket_filesystem.cache_clear()
+        self.addCleanup(bucket_filesystem.cache_clear)
         with (
             patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": OSError("no route to names")}),
             self.assertRaisesRegex(PipelineError, "^hdfs://names:8020/lake: no route to names$"),

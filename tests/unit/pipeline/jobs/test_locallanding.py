@@ -19,6 +19,7 @@ from hatwisted.pipeline.delta.commits import FENCE, claim
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced
+from hatwisted.pipeline.delta.landedfiles import LandedFiles
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import last_of_queues
@@ -28,12 +29,16 @@ from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land import landing, locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
+from hatwisted.pipeline.jobs.land.landingstate import WrongCheckpoint
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore, growing_twice
 
 
 class LakeCase(TestCase):
+    tasks: InlineTasks | None = None
+    """In which logs land; None: in none."""
+
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.store = GrowingStore(self.folder / "broker-a")
@@ -44,7 +49,7 @@ class LakeCase(TestCase):
         running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
         how = LandOptions(**{"engine": "local", "compact_below": None, **options})
         paths = [str(store) for store in stores or (self.store.root,)]
-        return land(source or paths, self.table, how, **running)
+        return land(source or paths, self.table, how, spark=self.tasks, **running)
 
     def offsets(self) -> list[int]:
         rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"])
@@ -159,6 +164,13 @@ class LocalTests(LakeCase):
         ):
             self.land()
         self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_progress_is_kept_in_a_folder(self) -> None:
+        """The name of a place elsewhere isn't made a folder here, and no table is begun."""
+        for place in ("s3://lake/c", "file:///c"):
+            with self.assertRaisesRegex(WrongCheckpoint, f"^{place}: progress is kept in a folder"):
+                self.land(checkpoint=place)
+        self.assertFalse(Path(self.table).exists())
 
     def test_a_broker_that_appears_meanwhile_waits_until_it_is_claimed(self) -> None:
         for store in (self.store, self.other):
@@ -280,6 +292,50 @@ class LocalTests(LakeCase):
         names = DeltaTable(self.table).to_pyarrow_table().column_names
         self.assertIn("tags", names)
         self.assertNotIn("body", names)
+
+
+class TaskedTests(LocalTests):
+    """The same by tasks, as Spark's are."""
+
+    tasks = InlineTasks()
+
+    def test_what_a_failed_batchs_other_tasks_wrote_goes_with_it(self) -> None:
+        self.store.append(50)
+        self.land()
+        self.store.append(400)
+        damaged = self.store.offsets[400]
+        with (self.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
+            file.seek(damaged + 4)
+            file.write(b"\0")
+        written: list[str] = []
+        close = LandedFiles.close
+
+        def noted(files: LandedFiles) -> Any:
+            whole = close(files)
+            written.extend(file.path for file in whole.files)
+            return whole
+
+        with patch.object(LandedFiles, "close", noted), self.assertRaises(DamagedLogRange):
+            self.land(partitions=4, max_bytes_per_trigger=self.store.end)
+        self.assertTrue(written)
+        self.assertEqual(self.offsets(), self.store.offsets[:50])
+        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
+        self.assertEqual({path.name for path in Path(self.table).glob("topic=*/*/*")}, mentioned)
+
+    def test_the_engines_share_their_progress(self) -> None:
+        self.store.append(50)
+        self.land()
+        self.store.append(30)
+        self.tasks = None
+        self.assertEqual(self.land().rows, 30)
+        (state,) = Path(self.table, "_landing").iterdir()
+        self.assertEqual(list(state.glob("spark*")), [])
+
+    def test_a_stream_needs_a_session(self) -> None:
+        self.store.append(5)
+        source = Stores([str(self.store.root)], {"mode": "permissive"})
+        with self.assertRaisesRegex(PipelineError, "needs a stream of Spark's"):
+            self.land(source=source)
 
 
 class EngineTests(LakeCase):
