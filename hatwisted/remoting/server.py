@@ -353,6 +353,8 @@ class RemotingConnection(Protocol):
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""
+        if answer.code == ResponseCode.SYSTEM_BUSY:
+            self.factory.busy_total += 1
         if not request.flag & FLAG_ONEWAY:
             self.send(encode_command(answer))
 
