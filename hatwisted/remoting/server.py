@@ -157,8 +157,6 @@ class RemotingConnection(Protocol):
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
-    # -- life ------------------------------------------------------------------------------------------------
-
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
         address = transport.getPeer()
