@@ -27,7 +27,7 @@ from hatwisted.wire.networks import counted_as
 MAX_UNACKNOWLEDGED = 4 << 20
 """Bytes of the log of one address (`maxUnacknowledgedBytesPerAddress`) that aren't where their puts wait for them
 to be, after which no more of its messages are taken. Eight producers that have 256 messages of 1 KiB each under
-way don't fill it; with half of it they do, and their reads, cut by that, cost a fifth more."""
+way don't fill it."""
 
 
 class PortOfSender(Protocol):
