@@ -11,6 +11,19 @@ from tests.fuzz.logtargets import LOGS
 from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.signedtargets import SIGNED
+from tests.fuzz.tabletargets import TABLES
 from tests.fuzz.wiretargets import WIRE
 
-TARGETS = {**WIRE, **SIGNED, **FILES, **DELTA, **LOGS, **KERNELS, **LINKS, **PAGES, **SERVERS, **CLOSED}
+TARGETS = {
+    **WIRE,
+    **SIGNED,
+    **FILES,
+    **DELTA,
+    **LOGS,
+    **KERNELS,
+    **LINKS,
+    **PAGES,
+    **SERVERS,
+    **CLOSED,
+    **TABLES,
+}

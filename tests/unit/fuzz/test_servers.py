@@ -6,9 +6,10 @@ from tests.fuzz.closedtargets import CLOSED
 from tests.fuzz.linktargets import LINKS
 from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
+from tests.fuzz.tabletargets import TABLES
 from tests.unit.fuzz.replayed import Replayed, replaying
 
 
-@replaying({**LINKS, **PAGES, **SERVERS, **CLOSED})
+@replaying({**LINKS, **PAGES, **SERVERS, **CLOSED, **TABLES})
 class ServerTests(Replayed):
     """Nothing but its own error leaves a decoder."""

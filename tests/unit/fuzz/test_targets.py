@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
+from hatwisted.broker.node import slavesync
 from hatwisted.broker.pull.pullmessage import PullProcessor
 from hatwisted.ha.framecheck import FrameCheck
 from hatwisted.ha.haclient import HAClient
@@ -70,6 +71,10 @@ class NoticedTests(SynchronousTestCase):
         self.patch(FrameCheck, "check", lambda self, offset, size: None)
         self.patch(MemoryLog, "append_raw", anywhere)
         self.noticed("ha-slave")
+
+    def test_a_slave_that_believes_that_all_topics_are_gone(self) -> None:
+        self.patch(slavesync, "believe", lambda *tables: None)
+        self.noticed("slave-tables")
 
     def test_a_master_that_believes_any_slave(self) -> None:
         def anything(self: SendProgress, offset: int) -> None:
