@@ -21,6 +21,7 @@ NAMES = (
     "dispatch",
     "index",
     "walk",
+    "columns",
 )
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.

@@ -26,7 +26,7 @@ cdef extern from "slots.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 9
+INTERFACE = 10
 
 cdef enum:
     ROOM = 2048

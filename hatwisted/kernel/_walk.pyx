@@ -12,17 +12,9 @@ from hatwisted.logcodec.logwalk import WholeRun
 include "crc.pxi"
 include "wholerecord.pxi"
 
-INTERFACE = 9
+INTERFACE = 10
 
 cdef uint32_t CRC_MASK = layout.CRC_MASK
-
-
-cdef inline bint is_ascii(const char *at, int64_t size) noexcept nogil:
-    cdef unsigned char every = 0
-    cdef int64_t index
-    for index in range(size):
-        every |= <unsigned char>at[index]
-    return every < 128
 
 
 def whole_records(bytes buf not None, int64_t base, bint check_crc):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
+from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 9
+INTERFACE: Final = 10
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
@@ -25,6 +26,7 @@ NAMES: Final = (
     "_dispatch",
     "_index",
     "_walk",
+    "_columns",
 )
 """The compiled modules."""
 
@@ -54,6 +56,11 @@ check_signatures: pure.CheckSignatures | None = pure.check_signatures
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
 whole_records: WholeRecords | None = pure.whole_records
+plain_columns: PlainColumns | None = pure.plain_columns
+copy_spans: CopySpans | None = pure.copy_spans
+span_crcs: SpanSums | None = pure.span_crcs
+plain_pairs: PlainPairs | None = pure.plain_pairs
+split_spans: SplitSpans | None = pure.split_spans
 usual_records: pure.UsualRecords | None = pure.usual_records
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 
@@ -72,3 +79,9 @@ if COMPILED and not TYPE_CHECKING:
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker
     whole_records = _parts["_walk"].whole_records
+    plain_columns = _parts["_columns"].plain_columns
+    copy_spans = _parts["_columns"].copy_spans
+    plain_pairs = _parts["_columns"].plain_pairs
+    split_spans = _parts["_columns"].split_spans
+    if _parts["_columns"].SUMS:
+        span_crcs = _parts["_columns"].span_crcs

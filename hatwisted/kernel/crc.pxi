@@ -1,5 +1,5 @@
-"""isal's CRC-32 itself, where its library shows it: a call through Python costs as much as a KiB's sum. For `_records`
-and `_walk`, each of which includes this."""
+"""isal's CRC-32 itself, where its library shows it: a call through Python costs as much as a KiB's sum. For `_records`,
+`_walk` and `_columns`, each of which includes this."""
 
 import ctypes
 

@@ -14,6 +14,7 @@ from hatwisted.kernel.heldputs import HeldPuts
 from hatwisted.kernel.limits import QUEUE_TAIL
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
+from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
 from hatwisted.logcodec.queueentry import PLACE
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
@@ -31,8 +32,13 @@ __all__ = [
     "SettledPuts",
     "UsualPuts",
     "check_signatures",
+    "copy_spans",
     "decode_batch",
+    "plain_columns",
+    "plain_pairs",
     "signing_key",
+    "span_crcs",
+    "split_spans",
     "take_sends",
     "take_signed_sends",
     "usual_records",
@@ -198,6 +204,13 @@ usual_records: UsualRecords | None = None
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""
+
+plain_columns: PlainColumns | None = None
+copy_spans: CopySpans | None = None
+span_crcs: SpanSums | None = None
+plain_pairs: PlainPairs | None = None
+split_spans: SplitSpans | None = None
+"""In Python, `logcodec.scan` makes the columns, and pyarrow copies."""
 
 
 class ItemLinkerTwin(Protocol):

@@ -1,4 +1,4 @@
-"""Where the parts of a record lie, for `_dispatch` and `_walk`, each of which includes this."""
+"""Where the parts of a record lie, for `_dispatch`, `_walk` and `_columns`, each of which includes this."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -15,6 +15,14 @@ cdef int64_t MOST_TOPIC = layout.MAX_TOPIC_LENGTH
 
 cdef inline int64_t get64(const char *at) noexcept nogil:
     return <int64_t>(<uint64_t>get32(at) << 32 | get32(at + 4))
+
+
+cdef inline bint is_ascii(const char *at, int64_t size) noexcept nogil:
+    cdef unsigned char every = 0
+    cdef int64_t index
+    for index in range(size):
+        every |= <unsigned char>at[index]
+    return every < 128
 
 
 cdef struct Whole:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class ConnectionsOfPort(Protocol):
-    """The factory. rejected_total: connections closed for what they sent, or for lack of room."""
+    """The factory. rejected_total: connections closed for what they sent, or for lack of room; busy_total:
+    requests answered SYSTEM_BUSY."""
 
     table: ProcessorTable
     partial: PartialFrames
@@ -22,6 +23,7 @@ class ConnectionsOfPort(Protocol):
     turns: RequestTurns
     windows: SendWindows
     rejected_total: int
+    busy_total: int
 
     def admit(self, connection: RemotingConnection) -> bool:
         """Count a new connection; False if there are too many."""

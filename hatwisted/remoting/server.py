@@ -157,8 +157,6 @@ class RemotingConnection(Protocol):
         self.host = HostPort(b"\0\0\0\0", 0)
         self.host_bytes = self.host.pack()
 
-    # -- life ------------------------------------------------------------------------------------------------
-
     def connectionMade(self) -> None:
         transport = cast(ITCPTransport, self.transport)
         address = transport.getPeer()
@@ -353,6 +351,8 @@ class RemotingConnection(Protocol):
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""
+        if answer.code == ResponseCode.SYSTEM_BUSY:
+            self.factory.busy_total += 1
         if not request.flag & FLAG_ONEWAY:
             self.send(encode_command(answer))
 

@@ -58,6 +58,7 @@ class RemotingServerFactory(ServerFactory):
         self.windows.most = options.unacknowledged_bytes or self.windows.most
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
+        self.busy_total = 0
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
 
     def serve(self, table: ProcessorTable) -> None:

@@ -29,7 +29,7 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, signed, signatures, admission, records, answers, puts, dispatch, index, walk = (
+    requests, signed, signatures, admission, records, answers, puts, dispatch, index, walk, columns = (
         PARTS[name] for name in NAMES
     )
     return SimpleNamespace(
@@ -46,6 +46,11 @@ def compiled() -> SimpleNamespace:
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
         whole_records=walk.whole_records,
+        plain_columns=columns.plain_columns,
+        copy_spans=columns.copy_spans,
+        span_crcs=columns.span_crcs if columns.SUMS else None,
+        plain_pairs=columns.plain_pairs,
+        split_spans=columns.split_spans,
     )
 
 

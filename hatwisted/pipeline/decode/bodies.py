@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from isal import isal_zlib
 
+from hatwisted.kernel import span_crcs
+from hatwisted.logcodec.octets import Longs
 from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.ragged import gather, patch
 from hatwisted.wire import layout
@@ -116,11 +118,19 @@ def _with_arrow(stored: memoryview, codec: str, limit: int) -> bytes:
 def crcs_right(records: Records, stored: Callable[[], pa.Array]) -> pa.Array:
     """bool[n]: is the checksum that of the body as stored? An empty body has none. stored: makes the bodies."""
     lengths = records.body_ends - records.body_at
+    if span_crcs is not None:
+        sums = np.empty(len(records), np.uint32)
+        span_crcs(records.octets, records.body_at, records.body_ends, sums)
+        return _equal(records, sums, lengths)
     if len(records) and lengths.sum() // len(records) < SMALL_BODY:
         found: Iterable[int] = map(isal_zlib.crc32, stored().to_numpy(zero_copy_only=False).tolist())
     else:
         view = memoryview(records.buf)
         spans = zip(records.body_at.tolist(), records.body_ends.tolist(), strict=True)
         found = (isal_zlib.crc32(view[start:end]) for start, end in spans)
-    computed = np.fromiter(found, np.uint32, len(records)) & layout.CRC_MASK
+    return _equal(records, np.fromiter(found, np.uint32, len(records)), lengths)
+
+
+def _equal(records: Records, sums: npt.NDArray[np.uint32], lengths: Longs) -> pa.Array:
+    computed = sums & layout.CRC_MASK
     return pa.array((computed == records.heads["body_crc"].view(">u4")) | (lengths == 0))

@@ -14,6 +14,7 @@ from hatwisted.logcodec.scan import Records
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.bodies import Bodies, bodies, crcs_right, stored_bodies
 from hatwisted.pipeline.decode.hosttext import born_hosts, store_hosts
+from hatwisted.pipeline.decode.plainproperties import PlainProperties, plain_properties
 from hatwisted.pipeline.decode.propertycolumns import PropertyColumns
 from hatwisted.pipeline.decode.ragged import constant
 
@@ -69,10 +70,11 @@ class Columns:
         return stored_bodies(self.records)
 
     @cached_property
-    def properties(self) -> PropertyColumns:
+    def properties(self) -> PropertyColumns | PlainProperties:
         """Taken apart once, whichever columns need it."""
         records = self.records
-        return PropertyColumns(records.octets, records.properties_at, records.ends)
+        areas = (records.octets, records.properties_at, records.ends)
+        return plain_properties(*areas) or PropertyColumns(*areas)
 
     def number(self, name: str, kind: str) -> pa.Array:
         """A field of the head."""

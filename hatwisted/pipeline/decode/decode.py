@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hatwisted.logcodec.scan import NO_LIMIT, Stop, gather, walk
+from hatwisted.kernel import plain_columns
+from hatwisted.logcodec.octets import Buffer
+from hatwisted.logcodec.plaincolumns import plain_records
+from hatwisted.logcodec.scan import NO_LIMIT, Records, Stop, gather, walk
 from hatwisted.pipeline.decode.arrowschema import arrow_schema
 from hatwisted.pipeline.decode.batches import BatchBuilder
 from hatwisted.pipeline.decode.conditions import Condition
@@ -64,8 +67,7 @@ def decode_batches(
     octets = new_buffer(len(data))
     octets[PREFIX:] = np.frombuffer(data, np.uint8)
     begin = base or 0
-    positions, end = walk(octets.data, PREFIX, NO_LIMIT, len(octets))
-    records = gather(octets.data, begin - PREFIX, positions, end, placed=base is not None)
+    records = _records(octets.data, begin - PREFIX, base is not None)
     if records.end.stop is not Stop.LIMIT:
         raise DamagedLogRange(
             f"{broker}, {file}: no whole record at byte {records.end_offset - begin} of {len(data)}, after "
@@ -77,3 +79,13 @@ def decode_batches(
 
     builder = BatchBuilder(broker, columns, where, rows=max(len(records), 1))
     yield from builder.batches(records, file, fail)
+
+
+def _records(buf: Buffer, base: int, placed: bool) -> Records:
+    """All that follow the prefix; base, placed: as `gather` takes them."""
+    if plain_columns is not None:
+        plain = plain_records(plain_columns, buf, base, range(PREFIX, len(buf)), placed=placed, room=len(buf))
+        if plain is not None:
+            return plain
+    positions, end = walk(buf, PREFIX, NO_LIMIT, len(buf))
+    return gather(buf, base, positions, end, placed=placed)

@@ -25,6 +25,7 @@ from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
+from hatwisted.kernel import plain_columns
 from hatwisted.logcodec.recordsearch import RecordSearch
 from hatwisted.logcodec.scan import Records, Stop
 from hatwisted.logcodec.window import BREAKS, READ_SIZE, LogWindow
@@ -108,7 +109,7 @@ class _SplitReader:
         self._name = split.path.rpartition("/")[2]
         log = FileBytes(file, split.base, split.file_size)
         self._search = RecordSearch(log, split.base, split.limit)
-        self._window = LogWindow(log.fill, split.file_size, read_size)
+        self._window = LogWindow(log.fill, split.file_size, read_size, plain=plain_columns)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         split = self._split

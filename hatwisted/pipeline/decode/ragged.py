@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hatwisted.kernel import copy_spans
+from hatwisted.logcodec.plaincolumns import CopySpans
 from hatwisted.pipeline.decode.filebytes import PREFIX
 
 Longs = npt.NDArray[np.int64]
@@ -30,11 +32,23 @@ def gather(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.
     count = len(starts)
     if not count:
         return pa.array([], pa.binary())
+    if copy_spans is not None:
+        return _copied(copy_spans, octets, starts, ends)
     edges = np.empty(2 * count + 1, np.int32)
     edges[0:-1:2] = starts
     edges[1::2] = ends
     edges[-1] = edges[-2]
     return _spread(octets, edges).take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
+def _copied(copy: CopySpans, octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Array:
+    """The same by the compiled twin."""
+    starts, ends = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(ends, np.int64)
+    size, edges = int((ends - starts).sum()), np.empty(len(starts) + 1, np.int32)
+    # Arrow's own memory is used again, where numpy's comes fresh from the system, a page at a time.
+    data = pa.allocate_buffer(size)
+    copy(octets, starts, ends, edges, np.frombuffer(data, np.uint8) if size else np.empty(0, np.uint8))
+    return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(edges), data])
 
 
 def join_separated(octets: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Array:

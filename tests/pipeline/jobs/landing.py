@@ -1,7 +1,7 @@
-"""A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing STORE TABLE`.
+"""A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing WAY STORE TABLE`.
 
-It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch. It takes in so
-little a trigger that a kill can come at any of a batch's stages.
+It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch, or each task of one.
+It takes in so little a trigger that a kill can come at any of a batch's stages.
 """
 
 from __future__ import annotations
@@ -9,10 +9,17 @@ from __future__ import annotations
 import sys
 
 from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Mode
 from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10
+WAYS = ("tasks", "stream")
+
+
+def source(way: str, *stores: str) -> Stores:
+    """Stores that land in one of the WAYS. An option of the source takes a stream, even if it's the default."""
+    return Stores(stores, {"mode": "failfast"} if way == "stream" else {})
 
 
 def options(mode: Mode) -> LandOptions:
@@ -26,12 +33,12 @@ def options(mode: Mode) -> LandOptions:
     )
 
 
-def main(store: str, table: str) -> None:
+def main(way: str, store: str, table: str) -> None:
     spark = spark_session()
     print("ready", flush=True)
     sys.stdin.readline()
     land(
-        [store],
+        source(way, store),
         table,
         options("continuous"),
         spark=spark,

@@ -22,6 +22,7 @@ from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.land.landingsources import Stores, WrongStore
 from hatwisted.pipeline.jobs.land.landingstate import LandingBusy, WrongCheckpoint, landing_state
+from tests.pipeline.jobs import landing
 from tests.support.golden import GOLDEN
 from tests.support.growing import TOPICS, GrowingStore
 
@@ -44,6 +45,11 @@ class Lake:
         running = {name: arguments.pop(name) for name in ("stop", "progress") if name in arguments}
         options = LandOptions(**{"compact_below": None, **arguments})
         return land(sources, str(self.table), options, spark=self.spark, **running)
+
+    def stream(self) -> LandResult:
+        """Land by a stream."""
+        source = landing.source("stream", str(self.store.root))
+        return land(source, str(self.table), LandOptions(compact_below=None), spark=self.spark)
 
     def offsets(self) -> list[int]:
         found: list[int] = self.rows("physical_offset").column(0).to_pylist()
@@ -99,20 +105,20 @@ def test_topics_come_back_exactly_and_pandas_reads_them(lake: Lake) -> None:
 
 def test_many_triggers_are_as_many_commits(lake: Lake) -> None:
     lake.store.append(2000)
-    found = lake.land(max_bytes_per_trigger=100 << 10)
+    found = lake.land(max_bytes_per_trigger=64 << 10)
     assert len(found.versions) >= 5
     assert lake.offsets() == lake.store.offsets
 
 
 def test_a_committed_batch_that_spark_repeats_changes_nothing(lake: Lake) -> None:
     lake.store.append(500)
-    lake.land()
+    lake.stream()
     before = lake.files()
     last = max((lake.state() / "spark" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()  # as if it was killed between Delta's commit and Spark's
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
     lake.store.append(300)
-    assert lake.land().rows == 300
+    assert lake.stream().rows == 300
     assert lake.offsets() == lake.store.offsets
     assert len(lake.files() - before) == len(DeltaTable(str(lake.table)).file_uris()) - len(before)
 
@@ -332,6 +338,14 @@ def test_a_landing_that_follows_ends_when_asked_to(lake: Lake) -> None:
     assert lake.offsets() == lake.store.offsets
 
 
+def test_a_stream_and_tasks_take_turns(lake: Lake) -> None:
+    """The stream's checkpoint lies behind what tasks have landed, and their batches have numbers of their own."""
+    for count, verb in enumerate((lake.stream, lake.land, lake.stream, lake.land, lake.land, lake.stream)):
+        lake.store.append(10 * count)
+        assert verb().rows == 10 * count
+    assert lake.offsets() == lake.store.offsets
+
+
 @pytest.mark.parametrize("other", ["table", "sources"])
 def test_a_checkpoint_of_something_else_is_refused(lake: Lake, other: str) -> None:
     lake.store.append(10)
@@ -355,7 +369,7 @@ def test_one_landing_at_a_time(lake: Lake) -> None:
         landing_state(
             lake.state(),
             table_id=identity["table"],
-            kind="commitlog",
+            kind="local",
             identity=Writer.of(identity["sources"]),
         ),
         pytest.raises(LandingBusy, match="lands with this checkpoint"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
@@ -13,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.land import landing
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
+from tests.pipeline.jobs import landing
 from tests.support.logbuilder import LogBuilder
 
 SCHEMA = {
@@ -30,10 +29,11 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
-        self._store = folder / "broker-a"
+        self.store = folder / "broker-a"
         self._log = LogBuilder()
-        self._schema = folder / "orders.json"
-        self._schema.write_text(json.dumps(SCHEMA))
+        schema = folder / "orders.json"
+        schema.write_text(json.dumps(SCHEMA))
+        self.schemas = parse_schemas([f"Orders=json:{schema}"])
         self._number = 0
 
     def append(self, count: int) -> None:
@@ -42,13 +42,12 @@ class Lake:
             body = b'{"id": %d, "at": [1, %d.5]}' % (number, number) if number % 3 else b'{"at": []}'
             self._log.add("Orders" if number % 4 else "Other", number % 2, body)
         self._number += count
-        self._log.save(self._store)
+        self._log.save(self.store)
 
-    def land(self, table: Path, engine: str, **options: Any) -> LandResult:
-        schemas = parse_schemas([f"Orders=json:{self._schema}"])
-        how = LandOptions(engine=engine, schemas=schemas, **{"compact_below": None, **options})  # type: ignore[arg-type]
+    def land(self, table: Path, engine: str, by: str = "tasks", **options: Any) -> LandResult:
+        how = LandOptions(engine=engine, schemas=self.schemas, **{"compact_below": None, **options})  # type: ignore[arg-type]
         spark = self._spark if engine == "spark" else None
-        return land([str(self._store)], str(table), how, spark=spark)
+        return land(landing.source(by, str(self.store)), str(table), how, spark=spark)
 
 
 def rows(table: Path | str) -> list[dict[str, Any]]:
@@ -76,10 +75,9 @@ def test_a_batch_that_was_cut_off_between_its_commits_is_made_up_for_and_not_rep
     spark: SparkSession, tmp_path: Path
 ) -> None:
     lake, table = Lake(spark, tmp_path), tmp_path / "table"
-    lake.append(120)
-    lake.land(table, "spark")
-    lake.append(120)
-    lake.land(table, "spark")
+    for _ in range(2):
+        lake.append(120)
+        lake.land(table, "spark", by="stream")
     # As after a kill between the two commits: Spark doesn't know of its batch, and the table beside lacks it.
     beside = Path(dead_letter_table(str(table)))
     max((beside / "_delta_log").glob("*.json")).unlink()
@@ -89,7 +87,7 @@ def test_a_batch_that_was_cut_off_between_its_commits_is_made_up_for_and_not_rep
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
     assert len(rows(str(beside))) == 30
     lake.append(60)
-    found = lake.land(table, "spark")
+    found = lake.land(table, "spark", by="stream")
     assert (found.rows, found.dead_letters) == (60, {"missing": 15})
     assert [row["Orders"] is None for row in rows(table) if row["topic"] == "Orders"].count(True) == 75
     offsets = [row["physical_offset"] for row in rows(str(beside))]
@@ -103,8 +101,13 @@ def test_what_can_t_be_had_with_a_transformation_is_said_before_spark_starts(
 ) -> None:
     lake = Lake(spark, tmp_path)
     lake.append(4)
-    with (
-        patch.object(landing, "_session", return_value=spark),
-        pytest.raises(WrongSchema, match="schemas and a transformation can't be had together"),
-    ):
-        lake.land(tmp_path / "table", "spark", transform=lambda frame: frame)
+    starts: list[int] = []
+
+    def start() -> SparkSession:
+        starts.append(1)
+        return spark
+
+    how = LandOptions(schemas=lake.schemas, transform=lambda frame: frame)
+    with pytest.raises(WrongSchema, match="schemas and a transformation can't be had together"):
+        land([str(lake.store)], str(tmp_path / "table"), how, spark=start)
+    assert starts == []

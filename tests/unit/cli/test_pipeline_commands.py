@@ -71,6 +71,7 @@ class TestPipelineCommands(SynchronousTestCase):
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
             (("land", store, table, "--topic", "Orders"), "--topic goes with -n"),
             (("land", store, table, "--pattern", "Orders.*"), "--pattern goes with -n"),
+            (("land", store, table, "--topics", "Orders.*"), "--pattern goes with -n"),
             (("export", store, "-o", "o.csv", "--pattern", "Orders.*"), "--pattern goes with -n"),
             (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),
@@ -126,7 +127,9 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_where_nothing_is_new_spark_needn_t_start(self):
         store, table = str(GOLDEN / "master"), self.mktemp()
-        self.assertEqual(run_pipeline("land", store, table).exit_code, 0)
+        landed = run_pipeline("land", store, table)
+        self.assertEqual(landed.exit_code, 0, landed.output)
+        self.assertIn("\nlanded without Spark\n", landed.output)
         self.patch(sparksession, "spark_session", lambda *_, **__: self.fail("Spark was started"))
         for chosen in (("--engine", "spark"), ("--master", "spark://nowhere:7077")):
             result = run_pipeline("land", store, table, *chosen)

@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.config import javaproperties
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import (
-    MAX_LINES,
-    Entry,
     check_text,
     format_property,
     parse_properties,
     with_properties,
 )
+from hatwisted.wire import javaproperties
+from hatwisted.wire.javaproperties import MAX_LINES, Entry
 from tests.support.examples import examples
 from tests.support.growth import grows_linearly
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landedbatch import ClaimedTable
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
-from hatwisted.pipeline.jobs.land.logsplits import log_splits
+from hatwisted.pipeline.jobs.land.logsplits import is_lossy, log_splits
+from hatwisted.pipeline.jobs.land.splitrows import split_rows
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
 from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
 
@@ -86,8 +85,8 @@ class LocalLanding:
         batch = self.table.batch()
         try:
             for split in log_splits(self.source, self.table.brokers, _ends(tails), min(SPLIT_BYTES, most)):
-                for rows in read_split(split, self.table.columns):
-                    batch.write(with_store_date(rows))
+                for rows in split_rows(split, self.table.columns, is_lossy(self.source)):
+                    batch.write(rows)
                 size = split.end - split.begin
                 done, waiting = done + size, waiting + size
                 self.progress(min(done, total), total)

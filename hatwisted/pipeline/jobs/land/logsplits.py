@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from hatwisted.pipeline.decode.storefolder import LogStore, Split
-from hatwisted.pipeline.errors import LostRange
+from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.jobs.land.landingsources import Stores
-
-_log = logging.getLogger(__name__)
+from hatwisted.pipeline.jobs.land.splitrows import lost
 
 
 def log_splits(
@@ -30,14 +27,12 @@ def log_splits(
         begin = at[broker]
         splits = store.splits(begin, None, split_bytes)
         if begin < store.min_offset:  # as of this very listing
-            _lost(source, store, begin)
+            lost(store.path, broker, begin, store.min_offset, is_lossy(source))
         for split in splits:
             yield replace(split, aligned=split.aligned or split.begin == begin)
 
 
-def _lost(source: Stores, store: LogStore, begin: int) -> None:
-    what = f"{store.path}: broker {store.broker}: offsets {begin} to {store.min_offset} were deleted before"
+def is_lossy(source: Stores) -> bool:
+    """Does it go on with what is left where some of a log is gone?"""
     given = {name.lower(): value.lower() for name, value in source.more.items()}
-    if given.get("failondataloss") != "false":
-        raise LostRange(f"{what} they were read: set failOnDataLoss=false to continue with what is left")
-    _log.warning("%s they were read", what)
+    return given.get("failondataloss") == "false"

@@ -19,6 +19,7 @@ from hatwisted.pipeline.delta.commits import FENCE, claim
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced
+from hatwisted.pipeline.delta.landedfiles import LandedFiles
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema, with_store_date
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import last_of_queues
@@ -35,6 +36,9 @@ from tests.support.growing import GrowingStore, growing_twice
 
 
 class LakeCase(TestCase):
+    tasks: InlineTasks | None = None
+    """In which logs land; None: in none."""
+
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.store = GrowingStore(self.folder / "broker-a")
@@ -45,7 +49,7 @@ class LakeCase(TestCase):
         running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
         how = LandOptions(**{"engine": "local", "compact_below": None, **options})
         paths = [str(store) for store in stores or (self.store.root,)]
-        return land(source or paths, self.table, how, **running)
+        return land(source or paths, self.table, how, spark=self.tasks, **running)
 
     def offsets(self) -> list[int]:
         rows = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"])
@@ -290,6 +294,50 @@ class LocalTests(LakeCase):
         self.assertNotIn("body", names)
 
 
+class TaskedTests(LocalTests):
+    """The same by tasks, as Spark's are."""
+
+    tasks = InlineTasks()
+
+    def test_what_a_failed_batchs_other_tasks_wrote_goes_with_it(self) -> None:
+        self.store.append(50)
+        self.assertEqual(self.land().engine, "spark")
+        self.store.append(400)
+        damaged = self.store.offsets[400]
+        with (self.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
+            file.seek(damaged + 4)
+            file.write(b"\0")
+        written: list[str] = []
+        close = LandedFiles.close
+
+        def noted(files: LandedFiles) -> Any:
+            whole = close(files)
+            written.extend(file.path for file in whole.files)
+            return whole
+
+        with patch.object(LandedFiles, "close", noted), self.assertRaises(DamagedLogRange):
+            self.land(partitions=4, max_bytes_per_trigger=self.store.end)
+        self.assertTrue(written)
+        self.assertEqual(self.offsets(), self.store.offsets[:50])
+        mentioned = {Path(path).name for path in DeltaTable(self.table).file_uris()}
+        self.assertEqual({path.name for path in Path(self.table).glob("topic=*/*/*")}, mentioned)
+
+    def test_the_engines_share_their_progress(self) -> None:
+        self.store.append(50)
+        self.land()
+        self.store.append(30)
+        self.tasks = None
+        self.assertEqual(self.land().rows, 30)
+        (state,) = Path(self.table, "_landing").iterdir()
+        self.assertEqual(list(state.glob("spark*")), [])
+
+    def test_a_stream_needs_a_session(self) -> None:
+        self.store.append(5)
+        source = Stores([str(self.store.root)], {"mode": "permissive"})
+        with self.assertRaisesRegex(PipelineError, "needs a stream of Spark's"):
+            self.land(source=source)
+
+
 class EngineTests(LakeCase):
     def engine(self, source: Any = None, **options: Any) -> str:
         return engine_for(source or Stores([str(self.store.root)]), self.table, LandOptions(**options))
@@ -299,7 +347,7 @@ class EngineTests(LakeCase):
         self.assertEqual(self.engine(), "local")
         with patch.object(landing, "LOCAL_BYTES", self.store.end - 1):
             self.assertEqual(self.engine(), "spark")
-            self.land()
+            self.assertEqual(self.land().engine, "local")
             self.assertEqual(self.engine(), "local")
         self.assertEqual(self.engine(engine="spark"), "spark")
 
