@@ -91,6 +91,7 @@ class IReplication(Interface):
     """What the put path asks of the HA service of a SYNC_MASTER."""
 
     timeout = Attribute("float: seconds a put waits for its slave")
+    fall_behind = Attribute("int: bytes of the log that no slave has acknowledged")
 
     def is_slave_ok(end: int) -> bool:
         """May a put that ends at `end` expect an ack: a live slave, not too far behind (B70)?"""

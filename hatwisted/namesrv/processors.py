@@ -23,6 +23,7 @@ from hatwisted.namesrv.largeregistrations import LargeRegistrations, TooManyRegi
 from hatwisted.namesrv.members import Member, Source
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.timing.steps import TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.networks import counted_as
@@ -46,6 +47,8 @@ from hatwisted.wire.requestheader import (
 )
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]
+_MISTAKES = (BadRequestField, BadRegistration, TooManySettings, ConfigError)
+_BUSY = (TooManyRegistrations, TooMuchWork)
 
 
 class NameServerProcessors:
@@ -86,7 +89,7 @@ class NameServerProcessors:
         def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
             try:
                 return handler(self, connection, request)
-            except (BadRequestField, BadRegistration, TooManySettings, ConfigError):
+            except _MISTAKES:
                 return self._refused(Failure(), connection, request)
 
         return answer
@@ -94,7 +97,7 @@ class NameServerProcessors:
     def _refused(
         self, failure: Failure, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand:
-        failure.trap(BadRequestField, BadRegistration, TooManySettings, ConfigError, TooManyRegistrations)
+        failure.trap(*_MISTAKES, *_BUSY)
         self.bad_total += 1
         self._log.warn(
             "request {code} of {peer}: {error}",
@@ -102,8 +105,7 @@ class NameServerProcessors:
             peer=connection.peer,
             error=failure.value,
         )
-        busy = isinstance(failure.value, TooManyRegistrations)
-        code = ResponseCode.SYSTEM_BUSY if busy else ResponseCode.SYSTEM_ERROR
+        code = ResponseCode.SYSTEM_BUSY if failure.check(*_BUSY) else ResponseCode.SYSTEM_ERROR
         return response(request, code, str(failure.value))
 
     # ---- brokers
@@ -187,13 +189,20 @@ class NameServerProcessors:
     def cluster_info(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         return response(request, body=encode_body(self._routes.cluster_info()))
 
-    def all_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics()))
+    def all_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        return self._listed(connection, request, self._routes.lists.every(connection))
 
-    def topics_of_cluster(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(
-            request, body=_topic_list(self._routes.topics_of_cluster(text_field(request.ext, "cluster")))
-        )
+    def topics_of_cluster(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        cluster = text_field(request.ext, "cluster")
+        return self._listed(connection, request, self._routes.lists.of_cluster(connection, cluster))
+
+    def _listed(
+        self, connection: RemotingConnection, request: RemotingCommand, made: Deferred[bytes]
+    ) -> Deferred[RemotingCommand]:
+        """A list of topics as the answer."""
+        connection.on_close(self._routes.lists.forget)
+        answered = made.addCallback(lambda body: response(request, body=body))
+        return answered.addErrback(self._refused, connection, request)
 
     def system_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """Topics named like a cluster or a broker group, and the address of some broker."""
@@ -204,18 +213,18 @@ class NameServerProcessors:
         ]
         return response(request, body=_topic_list(names, addresses[0] if addresses else None))
 
-    def unit_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT)))
+    def unit_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        return self._listed(connection, request, self._routes.lists.with_flags(connection, UNIT))
 
-    def unit_subscribed_topics(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION)))
+    def unit_subscribed_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        made = self._routes.lists.with_flags(connection, UNIT_SUBSCRIPTION)
+        return self._listed(connection, request, made)
 
     def unit_subscribed_plain_topics(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION, UNIT)))
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> _Answer:
+        made = self._routes.lists.with_flags(connection, UNIT_SUBSCRIPTION, UNIT)
+        return self._listed(connection, request, made)
 
     # ---- operators
 

@@ -27,6 +27,7 @@ from twisted.logger import Logger
 
 from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size, Source
 from hatwisted.namesrv.routeshares import SHARE
+from hatwisted.namesrv.topiclists import TopicLists
 from hatwisted.namesrv.topicqueues import MAX_NAME, TopicQueues
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.registration import (
@@ -68,6 +69,7 @@ class RouteTable:
         self._clock = clock
         self._groups: dict[str, BrokerData] = {}
         self._topics = TopicQueues(clock)
+        self.lists = TopicLists(clock, self._topics, self._groups_of)
         self._leases: dict[str, Lease] = {}
         self._on: dict[Hashable, dict[str, None]] = {}
         """Addresses of the leases by connection."""
@@ -114,8 +116,9 @@ class RouteTable:
             self._drop([member.address], Gone.RENAMED, f"it registers as {member.group} now")
         made = BrokerData(broker_name=member.group, cluster=member.cluster)
         group = self._groups.setdefault(member.group, made)
-        if member.id == MASTER_ID:
+        if member.id == MASTER_ID and group.cluster != member.cluster:
             group.cluster = member.cluster
+            self._topics.version += 1
         new = self._enter(group, member)
         # A slave's topics didn't count, whichever version it registered them with.
         count = member.id == MASTER_ID and (new or self.changed(member.address, version))
@@ -131,8 +134,14 @@ class RouteTable:
         return None if member.id == MASTER_ID else self._master_of(group)
 
     def register_topic(self, topic: str, queues: Iterable[QueueData], host: str) -> None:
-        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister). host: that says so.
-        Raises BadRegistration."""
+        """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister).
+
+        - topic: its name
+        - queues: of each group
+        - host: that says so
+
+        Raises BadRegistration.
+        """
         for data in queues:
             if data.broker_name in self._groups:
                 self._topics.check_room(data.broker_name, (topic,), host)
@@ -348,23 +357,12 @@ class RouteTable:
         return Size(len(self._leases), len(self._groups), leaderless, len(self._topics), self._topics.routes)
 
     def topics(self) -> list[str]:
-        """Names of all topics."""
+        """Names of all topics; see `lists` for what is answered."""
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Names of the topics that a group of `cluster` serves."""
-        names = {group.broker_name for group in self._groups.values() if group.cluster == cluster}
-        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
-
-    def topics_with_flags(self, has: int, lacks: int = 0) -> list[str]:
-        """Names of the topics whose sysFlag, at their first group, has all bits of `has` and none of
-        `lacks`."""
-        found = []
-        for topic, queues in self._topics.items():
-            flags = next(iter(queues.values())).topic_sys_flag
-            if flags & has == has and not flags & lacks:
-                found.append(topic)
-        return found
+    def _groups_of(self, cluster: str) -> list[str]:
+        """Names of the cluster's groups."""
+        return [group.broker_name for group in self._groups.values() if group.cluster == cluster]
 
     def permissions(self, group_name: str) -> dict[str, int]:
         """Permission, as text -> how many topics have it in a group."""

@@ -39,13 +39,23 @@ class RouteShares:
         return self._hosts.get(host, NOTHING)
 
     def count(self, group: str, host: str, characters: int) -> None:
-        """A host has registered a route of the group, for a topic of so many characters."""
+        """A host has registered a route.
+
+        - group: that it's of
+        - host: whose share it takes
+        - characters: of its topic's name
+        """
         hosts = self._groups.setdefault(group, {})
         _add(hosts, host, 1, characters)
         _add(self._hosts, host, 1, characters)
 
     def uncount(self, group: str, host: str, characters: int) -> None:
-        """That route has gone, or is another host's."""
+        """One that was counted has gone, or is another host's.
+
+        - group: that it's of
+        - host: whose share it took
+        - characters: of its topic's name
+        """
         hosts = self._groups[group]
         _add(hosts, host, -1, -characters)
         if not hosts:
@@ -63,7 +73,12 @@ class RouteShares:
 
 
 class Promise:
-    """Routes that are about to be there. hosts: whose holdings; host: its; topics: for these."""
+    """Routes that are about to be there.
+
+    - hosts: what each has
+    - host: whose share they take
+    - topics: that they are for
+    """
 
     def __init__(self, hosts: dict[str, Holding], host: str, topics: Collection[str]) -> None:
         self._hosts = hosts

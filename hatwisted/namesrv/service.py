@@ -116,9 +116,8 @@ class NameServerService(Service):
             self._files[file] = self.config.take_file
             self._config_file = file
         saved = partial(written, tuple(self._files))
-        self._processors = NameServerProcessors(
-            self.routes, self.settings, self.config, saved, LargeRegistrations(clock)
-        )
+        self.large = LargeRegistrations(clock)
+        self._processors = NameServerProcessors(self.routes, self.settings, self.config, saved, self.large)
         self._processors.register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
@@ -143,6 +142,11 @@ class NameServerService(Service):
     def refused_requests(self) -> dict[str, int]:
         """Why requests weren't served -> how many weren't."""
         return self._entrance.refused
+
+    @property
+    def busy_answers(self) -> int:
+        """Requests answered SYSTEM_BUSY, for any reason."""
+        return self._factory.busy_total
 
     @property
     def bad_requests(self) -> int:

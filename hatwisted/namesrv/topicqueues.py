@@ -58,6 +58,8 @@ class TopicQueues:
         """How many of MAX_CHARACTERS there are."""
         self.routes = 0
         """How many of MAX_ROUTES there are."""
+        self.version = 0
+        """Another one after each change of which topics there are, and whose."""
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._groups
@@ -68,9 +70,9 @@ class TopicQueues:
     def __iter__(self) -> Iterator[str]:
         return iter(self._groups)
 
-    def items(self) -> Collection[tuple[str, Mapping[str, QueueData]]]:
-        """Topics with their groups' queues, for a moment also of groups that have gone."""
-        return self._groups.items()
+    def topics_of(self, group_name: str) -> Collection[str]:
+        """Names of a group's topics."""
+        return self._topics.get(group_name, ())
 
     def of(self, topic: str) -> Mapping[str, QueueData]:
         """Group -> its queues of the topic."""
@@ -82,7 +84,12 @@ class TopicQueues:
     # ---- coming
 
     def check_room(self, group_name: str, topics: Collection[str], host: str) -> None:
-        """Raises BadRegistration if a host has none for these topics of a group."""
+        """Raises BadRegistration if there is none.
+
+        - group_name: of the group
+        - topics: that it is to have
+        - host: that says so
+        """
         sizes = [*map(len, topics)]
         if max(sizes, default=0) > MAX_NAME:
             raise BadRegistration(f"a topic's name has at most {MAX_NAME} characters")
@@ -125,13 +132,19 @@ class TopicQueues:
         return [topic for topic in topics if known.get(topic) != host]
 
     def add(self, topic: str, data: QueueData, host: str) -> None:
-        """A group has these queues of the topic. host: says so."""
+        """A group has these queues of the topic.
+
+        - topic: its name
+        - data: the queues
+        - host: that says so
+        """
         groups = self._groups.get(topic)
         if groups is None:
             groups = self._groups[topic] = {}
             self._characters += len(topic)
         self.routes += data.broker_name not in groups
         groups[data.broker_name] = data
+        self.version += 1
         topics = self._topics.setdefault(data.broker_name, {})
         former = topics.get(topic)
         if former != host:
@@ -184,6 +197,7 @@ class TopicQueues:
 
     def leave(self, group_name: str) -> None:
         """A group has gone. Follow by `sweep`, once for many."""
+        self.version += 1
         topics = self._topics.pop(group_name, None)
         self._shares.leave(group_name)
         if topics:
@@ -216,6 +230,7 @@ class TopicQueues:
             self._sweeping = False
 
     def _forget(self, topic: str, group_name: str) -> None:
+        self.version += 1
         queues = self._groups.get(topic)
         if queues is not None and queues.pop(group_name, None) is not None:
             self.routes -= 1

@@ -134,14 +134,15 @@ class SimFile:
     def _write(self, blob: bytes, offset: int) -> None:
         if not blob:
             return
-        inode, end = self._inode, offset + len(blob)
+        disk, inode, end = self._disk, self._inode, offset + len(blob)
         if end > len(inode.data):
             inode.grow(end)
         inode.data[offset:end] = blob
         inode.note(offset, end)
-        inode.mtime = self._disk.seconds()
-        inode.allocated = max(inode.allocated, end)
-        self._disk.trace.note(f"write {self.path} {offset}", blob)
+        inode.mtime = disk.seconds()
+        if end > inode.allocated:
+            inode.allocated = end
+        disk.trace.note(f"write {self.path} {offset}", blob)
 
     def reserve(self, size: int) -> None:
         """See IFile."""

@@ -108,7 +108,7 @@ class NameTests(SynchronousTestCase):
         """What of a command isn't there."""
         command: click.Command = main
         context = click.Context(main)
-        while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z]+", words[0]):
+        while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
             below = command.get_command(context, words[0])
             if below is None:
                 return words[0]
@@ -190,7 +190,7 @@ def is_there(module: str, name: str) -> bool:
     if (path / f"{name}.py").is_file() or (path / name).is_dir():
         return True
     source = next(filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py")), None)
-    bound = rf"^(?:class|def) {name}\b|^{name}\b.*=|import .*\b{name}\b"
+    bound = rf"^(?:class|def) {name}\b|^{name}\b.*=|import (?:\([^)]*|.*)\b{name}\b"
     return source is not None and re.search(bound, source.read_text(), re.MULTILINE) is not None
 
 

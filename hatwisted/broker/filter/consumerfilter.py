@@ -137,6 +137,11 @@ class ConsumerFilterTable:
         for listener in self._listeners:
             listener()
 
+    @property
+    def characters(self) -> int:
+        """How many of MAX_TEXT there are."""
+        return self._text
+
     def find(self, topic: str, group: str) -> ConsumerFilter | None:
         """The group's filter of the topic, dead or alive. One that waits is compiled now."""
         wanted = self._waiting.take(group, topic)

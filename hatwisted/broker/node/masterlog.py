@@ -43,14 +43,18 @@ class MasterLog:
 
 
 def log_bounds(answer: RemotingCommand) -> tuple[int, int]:
-    """First offset and end of the log of a broker that answers GET_BROKER_RUNTIME_INFO."""
-    table = fastjson.loads(answer.body)["table"]
-    return int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"])
+    """First offset and end of the log of a broker that answers GET_BROKER_RUNTIME_INFO. Raises ValueError."""
+    table = _runtime_table(answer)
+    return int(table.get("commitLogMinOffset", "")), int(table.get("commitLogMaxOffset", ""))
 
 
 def _runtime_table(answer: RemotingCommand) -> Mapping[str, str]:
-    table: Mapping[str, str] = fastjson.loads(answer.body)["table"]
-    return table
+    """Raises ValueError: a traceback in the log for what a master says would be one in each round."""
+    info = fastjson.loads(answer.body)
+    table = info.get("table") if isinstance(info, dict) else None
+    if not isinstance(table, dict):
+        raise ValueError("its runtime info has no table")
+    return {str(name): str(value) for name, value in table.items()}
 
 
 def _properties(answer: RemotingCommand) -> Mapping[str, str]:

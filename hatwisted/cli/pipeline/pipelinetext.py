@@ -10,6 +10,8 @@ from hatwisted.wire.quantities import size_text
 
 SHOWN: Final = 10
 """Entries of a list that are shown; the rest is counted. All of them are in the JSON."""
+ENGINES: Final = {"local": "landed without Spark", "spark": "landed by Spark"}
+"""What landed, by engine."""
 
 
 def land_lines(result: Any) -> Iterator[str]:
@@ -18,6 +20,8 @@ def land_lines(result: Any) -> Iterator[str]:
         f"{result.rows:,} rows landed in {result.table}: {size_text(result.log_bytes)} of log as "
         f"{size_text(result.bytes)} in {counted(result.files, 'file')}{_rate(result.log_bytes, result.seconds)}"
     )
+    if result.rows:
+        yield ENGINES[result.engine]
     if result.removed:
         yield f"{counted(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:

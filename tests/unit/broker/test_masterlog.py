@@ -48,6 +48,33 @@ class MasterLogTests(SynchronousTestCase):
         self.failureResultOf(self.bounds(Master(None)), TimeoutError)
 
 
+class Odd:
+    """Answers with this body."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def ask(self, address: str, command: RemotingCommand, timeout: float) -> Deferred[RemotingCommand]:
+        return succeed(RemotingCommand(0, body=self.body))
+
+
+class OddAnswers(SynchronousTestCase):
+    def test_an_answer_that_is_none_is_a_value_error(self) -> None:
+        """It's logged in a line, as by whoever asks; anything else would leave a traceback in each round."""
+        for body in (b"", b"{}", b"[]", b"7", b'{"table":7}', b'{"table":["x"]}'):
+            log = MasterLog(cast(RemotingClient, Odd(body)), lambda: "master:10911")
+            self.failureResultOf(log.bounds(), ValueError)
+            self.failureResultOf(log.runtime(), ValueError)
+        for table in (
+            {},
+            {"commitLogMinOffset": "0"},
+            {"commitLogMinOffset": [], "commitLogMaxOffset": None},
+        ):
+            body = fastjson.dumps_compact({"table": table})
+            log = MasterLog(cast(RemotingClient, Odd(body)), lambda: "master:10911")
+            self.failureResultOf(log.bounds(), ValueError)
+
+
 class Patient:
     """Keeps how long an answer may take."""
 

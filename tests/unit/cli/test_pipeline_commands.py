@@ -127,7 +127,9 @@ class TestPipelineCommands(SynchronousTestCase):
 
     def test_where_nothing_is_new_spark_needn_t_start(self):
         store, table = str(GOLDEN / "master"), self.mktemp()
-        self.assertEqual(run_pipeline("land", store, table).exit_code, 0)
+        landed = run_pipeline("land", store, table)
+        self.assertEqual(landed.exit_code, 0, landed.output)
+        self.assertIn("\nlanded without Spark\n", landed.output)
         self.patch(sparksession, "spark_session", lambda *_, **__: self.fail("Spark was started"))
         for chosen in (("--engine", "spark"), ("--master", "spark://nowhere:7077")):
             result = run_pipeline("land", store, table, *chosen)

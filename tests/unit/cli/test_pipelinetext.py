@@ -33,6 +33,7 @@ from hatwisted.pipeline.jobs.report.reportsummary import Group, SlaveLag, Spread
 MIB = 1 << 20
 LANDED = LandResult(
     table="lake/log",
+    engine="local",
     rows=12_345,
     bytes=MIB,
     log_bytes=10 * MIB,
@@ -49,9 +50,16 @@ LANDED = LandResult(
 
 class LandTextTests(SynchronousTestCase):
     def test_a_landing_in_one_line(self) -> None:
-        (told,) = land_lines(LANDED)
+        told, _ = land_lines(LANDED)
         expected = "12,345 rows landed in lake/log: 10.0 MiB of log as 1.0 MiB in 1 file, 5.0 MiB/s"
         self.assertEqual(told, expected)
+
+    def test_the_engine_is_told(self) -> None:
+        _, told = land_lines(LANDED)
+        self.assertEqual(told, "landed without Spark")
+        _, told = land_lines(replace(LANDED, engine="spark"))
+        self.assertEqual(told, "landed by Spark")
+        self.assertEqual(LANDED.as_json()["engine"], "local")
 
     def test_what_isnt_usual_has_a_line_each(self) -> None:
         result = replace(
@@ -63,7 +71,7 @@ class LandTextTests(SynchronousTestCase):
             damages=1,
             stopped=True,
         )
-        first, *more = land_lines(result)
+        first, _, *more = land_lines(result)
         self.assertIn("in 3 files", first)
         expected = [
             "2 files of an earlier, interrupted run removed",
@@ -77,7 +85,8 @@ class LandTextTests(SynchronousTestCase):
 
     def test_nothing_landed_has_no_rate(self) -> None:
         for result in (replace(LANDED, rows=0, log_bytes=0, bytes=0, files=0), replace(LANDED, seconds=0.0)):
-            (told,) = land_lines(result)
+            told, *more = land_lines(result)
+            self.assertEqual(len(more), bool(result.rows))
             self.assertTrue(told.endswith("files" if result.files == 0 else "1 file"), told)
 
 

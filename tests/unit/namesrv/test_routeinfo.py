@@ -1,5 +1,7 @@
 """The route table, against RocketMQ's rules."""
 
+import json
+
 from twisted.internet.task import Clock
 from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
@@ -44,6 +46,10 @@ class RouteCase(SynchronousTestCase):
         steps = self.routes.register(member, topics(*names, **fields), DataVersion(counter=version), source)
         return at_once(steps)
 
+    def listed(self, made):
+        """The names in a list's body, which is there."""
+        return json.loads(self.successResultOf(made))["topicList"]
+
     def addresses(self, topic="T"):
         route = self.routes.route(topic)
         return None if route is None else {data.broker_name: data.broker_addrs for data in route.broker_datas}
@@ -64,7 +70,7 @@ class TestClusters(RouteCase):
             self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"C": ["a"]})
         self.routes.closed("a:0")
         register(1, "Typo")
-        self.assertEqual(self.routes.topics_of_cluster("C"), ["T"])
+        self.assertEqual(self.listed(self.routes.lists.of_cluster("client", "C")), ["T"])
 
 
 class TestBounds(RouteCase):
@@ -555,7 +561,15 @@ class TestOperators(RouteCase):
             )
         )
         self.register("e", names=("V",), topic_sys_flag=3)
-        self.assertEqual(self.routes.topics_of_cluster("D"), ["U"])
-        self.assertEqual(self.routes.topics_with_flags(1), ["T", "V"])
-        self.assertEqual(self.routes.topics_with_flags(2), ["U", "V"])
-        self.assertEqual(self.routes.topics_with_flags(2, 1), ["U"])
+        lists = self.routes.lists
+        for made, topics_ in (
+            (lists.every("client"), ["T", "U", "V"]),
+            (lists.of_cluster("client", "D"), ["U"]),
+            (lists.of_cluster("client", "C"), ["T", "V"]),
+            (lists.of_cluster("client", "nobody's"), []),
+            (lists.with_flags("client", 1), ["T", "V"]),
+            (lists.with_flags("client", 2), ["U", "V"]),
+            (lists.with_flags("client", 2, 1), ["U"]),
+        ):
+            self.assertEqual(self.listed(made), topics_)
+        self.assertEqual(self.clock.getDelayedCalls(), [])

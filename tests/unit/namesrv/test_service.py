@@ -304,14 +304,19 @@ class TestLargeRegistrations(ServiceCase):
     NAMES = tuple(f"Topic{index}" for index in range(3000))
 
     @defer.inlineCallbacks
-    def codes(self, *answers):
-        """Of all answers, once they are there."""
+    def answers(self, *asked):
+        """All of them, once they are there."""
         for _ in range(1000):
-            if all(answer.called for answer in answers):
+            if all(answer.called for answer in asked):
                 break
             self.clock.advance(0)
             yield self.ask(105, topic="?", client=self.other)
-        return [self.successResultOf(answer).code for answer in answers]
+        return [self.successResultOf(answer) for answer in asked]
+
+    @defer.inlineCallbacks
+    def codes(self, *asked):
+        """Of all answers."""
+        return [answer.code for answer in (yield self.answers(*asked))]
 
     def setUp(self):
         super().setUp()
@@ -328,7 +333,11 @@ class TestLargeRegistrations(ServiceCase):
             # It doesn't overtake: this one says that all topics but one are read only.
             later = self.register(names=("Topic7",), perm=4)
             self.assertEqual((yield self.codes(entered, later)), [0, 0])
-            self.assertEqual(len((yield self.get(206))["topicList"]), 3000)
+            listed = self.ask(206)
+            self.assertEqual((yield self.ask(105, topic="Topic2999", client=self.other)).code, 0)
+            self.assertNoResult(listed)
+            (answer,) = yield self.answers(listed)
+            self.assertEqual(len(json.loads(answer.body)["topicList"]), 3000)
             yield self.ask(
                 104, brokerName="broker-a", brokerAddr="127.0.0.1:10911", clusterName="C", brokerId=0
             )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["once", "continuous"]
 Engine = Literal["spark", "local", "auto"]
+ChosenEngine = Literal["spark", "local"]
 Progress = Callable[[int, int], None]
 
 MAX_BYTES_PER_TRIGGER: Final = 4 << 30
@@ -61,18 +62,22 @@ class LandOptions:
     transform: Callable[[DataFrame], DataFrame] | None = None
     schemas: Sequence[TopicSchema] = ()
 
-    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema."""
+    def schema(self, path: str, session: Callable[[], SparkSession]) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema.
+
+        - path: of the table, for errors
+        - session: the one that a transformation needs
+        """
         check_schemas(self.schemas)
         rows = typed_schema(self.columns, self.schemas)
         if self.transform is not None and self.schemas:
             raise WrongSchema(f"{path}: schemas and a transformation can't be had together: leave one out")
-        if self.transform is None or spark is None:
+        if self.transform is None:
             return rows
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
         shape = from_arrow_schema(rows)
-        changed = self.transform(spark.createDataFrame([], shape)).schema
+        changed = self.transform(session().createDataFrame([], shape)).schema
         for name in (*LANDING_KEYS, STORE_DATE):
             if name not in changed.fieldNames():
                 raise WrongSchema(f"{path}: the transformation must keep column {name}")
@@ -98,14 +103,15 @@ DEFAULTS: Final = LandOptions()
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 
-    `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with rows, `removed` files an
-    earlier run had left without a commit, `compacted` small files replaced, `vacuumed` files replaced long ago and
-    removed now, `put_off` compactions that lost against another writer, `dead_letters` rows that don't fit their
-    topic's schema, by reason, `damages` ranges of the log recorded in the source's `damagePath`, `stopped` before
-    its end by Ctrl-C.
+    `engine` that landed them, `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with
+    rows, `removed` files an earlier run had left without a commit, `compacted` small files replaced, `vacuumed`
+    files replaced long ago and removed now, `put_off` compactions that lost against another writer, `dead_letters`
+    rows that don't fit their topic's schema, by reason, `damages` ranges of the log recorded in the source's
+    `damagePath`, `stopped` before its end by Ctrl-C.
     """
 
     table: str
+    engine: ChosenEngine
     rows: int
     bytes: int
     log_bytes: int

@@ -301,7 +301,7 @@ class TaskedTests(LocalTests):
 
     def test_what_a_failed_batchs_other_tasks_wrote_goes_with_it(self) -> None:
         self.store.append(50)
-        self.land()
+        self.assertEqual(self.land().engine, "spark")
         self.store.append(400)
         damaged = self.store.offsets[400]
         with (self.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
@@ -347,7 +347,7 @@ class EngineTests(LakeCase):
         self.assertEqual(self.engine(), "local")
         with patch.object(landing, "LOCAL_BYTES", self.store.end - 1):
             self.assertEqual(self.engine(), "spark")
-            self.land()
+            self.assertEqual(self.land().engine, "local")
             self.assertEqual(self.engine(), "local")
         self.assertEqual(self.engine(engine="spark"), "spark")
 
