@@ -11,7 +11,15 @@ from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.jobs.land.clusterlanding import ClusterLanding
 from hatwisted.pipeline.jobs.land.icebergbatches import IcebergLanding, IcebergQueues, settle_ended
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult, Progress
+from hatwisted.pipeline.jobs.land.landoptions import (
+    CLAIMING,
+    LOOKING,
+    READING,
+    LandOptions,
+    LandResult,
+    Progress,
+    tell,
+)
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.schemas.topicschemas import check_schemas
 
@@ -61,13 +69,16 @@ def land_iceberg(
     from hatwisted.pipeline.iceberg.landedfiles import LandedTables
     from hatwisted.pipeline.iceberg.snapshots import check_whole, claim, landed_tails
 
+    tell(progress, READING)
     tables = LandedTables.prepare(name, how.columns, how.schemas)
     opened = tables.table
     if not by_queue:
         check_whole(opened, table, brokers)
         source.check(landed_tails(opened, table, brokers))
+    tell(progress, CLAIMING)
     held = claim(opened, table, brokers, by_queue=by_queue, settled=settle(opened, name))
     removed = settle_ended(opened, name, held.ended)  # what they committed before the claim took effect, too
+    tell(progress, LOOKING)
     common: Any = {"into": tables, "held": held, "how": how, "ids": FileIds(held.run)}
     into: IcebergQueues | IcebergLanding
     if isinstance(source, Cluster):

@@ -27,7 +27,7 @@ from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingtask import LandingTask
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import TASKS, LandOptions, Progress, tell
 from hatwisted.pipeline.jobs.land.locallanding import unsupported
 from hatwisted.pipeline.jobs.land.logsplits import is_lossy, log_splits
 from hatwisted.pipeline.jobs.workertasks import Tasks
@@ -87,6 +87,7 @@ class TaskedLanding:
 
     def _land_batch(self, tasks: Tasks, splits: Sequence[Split], progress: Progress) -> None:
         held, written = self.table.held, WrittenFiles()
+        tell(self.progress, TASKS)
         task = LandingTask(
             self.table.shape(), held.writer.digest, held.epoch, self.table.columns, is_lossy(self.source)
         )
