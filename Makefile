@@ -100,11 +100,12 @@ ROUNDS ?= 10
 SOAKED := tests/unit tests/system/crash tests/system/attacks \
   tests/system/test_deliberate_bugs.py tests/system/test_runbooks.py tests/system/test_reference.py \
   tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py \
-  tests/interop/test_tls.py tests/interop/test_tls_accounts.py \
-  tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py \
+  tests/interop/test_tls.py tests/interop/test_tls_accounts.py tests/interop/test_tunnel.py \
+  tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/jobs/test_land_faults.py \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
   tests/system/pipeline/test_scale.py tests/system/pipeline/test_latest_kill.py \
+  tests/system/pipeline/test_processends.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py \
   tests/pipeline/spark/test_rocketmqsink_kill.py \
   tests/pipeline/programs/test_standalone.py tests/pipeline/programs/test_connect.py \

@@ -28,6 +28,7 @@ from bench.arena import (
     servers,
     settle,
 )
+from bench.catchup import CatchUp, one_catch_up, prepare
 from bench.figures import spread
 from bench.sending import PING, WIDE
 from testbed.brokergroup import OURS, BrokerGroup
@@ -41,6 +42,7 @@ ROWS: dict[str, tuple[str, LoadOptions, int]] = {
     "latency": ("SYNC_MASTER", PING, 12_000),
 }
 """Role, load, and messages of one turn."""
+CATCH_UP = "catch-up"
 STORES = REPOSITORY / "var" / "bench"
 WARM_MESSAGES = 150_000
 PURE = "pure"
@@ -64,10 +66,13 @@ class Contender:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.against", description=__doc__)
     parser.add_argument("revision", help="what this checkout is compared with: a commit, or 'pure'")
-    parser.add_argument("--row", choices=list(ROWS), default="send-sync")
+    parser.add_argument("--row", choices=[*ROWS, CATCH_UP], default="send-sync")
     parser.add_argument("--turns", type=int, default=5, help="of each revision")
     parser.add_argument("--messages", type=int, default=0, help="of each turn")
     options = parser.parse_args(arguments)
+    if options.row == CATCH_UP:
+        _catch_ups(options.revision, options.turns)
+        return
     role, load, messages = ROWS[options.row]
     messages = options.messages or messages
     arena = Arena(STORES, [OURS])
@@ -118,13 +123,19 @@ def _started(stack: ExitStack, arena: Arena, role: str, name: str, sources: Path
     - name: of the revision
     - sources: its checkout
     """
+    group = _pair(stack, arena, role, name, sources)
+    arena.say(f"starting {name} as {role} with a slave")
+    group.start()
+    return Contender(name, sources, group)
+
+
+def _pair(stack: ExitStack, arena: Arena, role: str, name: str, sources: Path) -> BrokerGroup:
+    """The same, not started yet."""
     group = stack.enter_context(arena.pair(OURS, role))
     for server in servers(group):
         own = {"HATWISTED_PURE": "1"} if name == PURE else {}
         server.environment = {**server.environment, "PYTHONPATH": str(sources), **own}
-    arena.say(f"starting {name} as {role} with a slave")
-    group.start()
-    return Contender(name, sources, group)
+    return group
 
 
 def _turn(
@@ -169,6 +180,29 @@ def _turn(
         arena.say(f"{each.name}: {result['rate']:,.0f} msgs/s, CPU {master:.1f} + {slave:.1f} us a message")
 
 
+def _catch_ups(revision: str, turns: int) -> None:
+    """The row `catch-up`."""
+    arena = Arena(STORES, [OURS])
+    sources = {"this": REPOSITORY, revision: _sources(revision)}
+    done: dict[str, list[CatchUp]] = {name: [] for name in sources}
+    with ExitStack() as stack:
+        groups = {name: _pair(stack, arena, "ASYNC_MASTER", name, sources[name]) for name in sources}
+        for group in groups.values():
+            prepare(arena, group)
+        for _ in range(turns):
+            for name, group in groups.items():
+                one = one_catch_up(arena, group)
+                done[name].append(one)
+                arena.say(f"{name}: {one.rate:,.0f} MB/s, CPU {one.master:.2f} + {one.slave:.2f} s a GB")
+    print(f"{CATCH_UP}: medians (and ranges) of {turns} turns each")
+    for label, digits, get in (
+        ("MB/s", 0, lambda one: one.rate),
+        ("CPU s a GB, master", 2, lambda one: one.master),
+        ("CPU s a GB, slave", 2, lambda one: one.slave),
+    ):
+        _compare(label, revision, [[get(one) for one in each] for each in done.values()], digits)
+
+
 def _report(row: str, contenders: Sequence[Contender]) -> None:
     this, that = contenders
     print(f"{row}: medians (and ranges) of {len(this.rates)} turns each")
@@ -179,11 +213,20 @@ def _report(row: str, contenders: Sequence[Contender]) -> None:
         ("CPU us a message, master", "master", 1),
         ("CPU us a message, slave", "slave", 1),
     ):
-        ours, theirs = getattr(this, name), getattr(that, name)
-        ratio = median(ours) / median(theirs) if median(theirs) else float("nan")
-        print(
-            f"  {label}: this {spread(ours, digits)}, {that.name} {spread(theirs, digits)}, ratio {ratio:.2f}"
-        )
+        _compare(label, that.name, [getattr(this, name), getattr(that, name)], digits)
+
+
+def _compare(label: str, name: str, values: Sequence[list[float]], digits: int) -> None:
+    """One line.
+
+    - label: of the figure
+    - name: of the revision compared with
+    - values: this one's, and that one's
+    - digits: shown of them
+    """
+    ours, theirs = values
+    ratio = median(ours) / median(theirs) if median(theirs) else float("nan")
+    print(f"  {label}: this {spread(ours, digits)}, {name} {spread(theirs, digits)}, ratio {ratio:.2f}")
 
 
 if __name__ == "__main__":

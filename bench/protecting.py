@@ -88,8 +88,7 @@ def ha_tls_cost(arena: Arena) -> Outcome:
             catchup.prepare(arena, group)
         for number in range(arena.repeats):
             for name, group in links.items():
-                arena.warm_memory()
-                rates[name].append(catchup.one_catch_up(group).rate)
+                rates[name].append(catchup.one_catch_up(arena, group).rate)
                 arena.say(f"{name} {number + 1}: {rates[name][-1]:,.0f} MB/s")
     size = f"{arena.full_store / (1 << 30):.1f} GiB"
     for name, each in rates.items():

@@ -25,8 +25,12 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 DEPENDENCY = (
-    "    <dependency><groupId>{group}</groupId>"
-    "<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+    "    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+    "<version>{version}</version>{exclusions}</dependency>"
+)
+EXCLUSIONS = (
+    "<exclusions><exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
+    "</exclusions>"
 )
 
 
@@ -42,12 +46,16 @@ class MavenJars:
     - group: its group id
     - artifacts: ids; they come with all that they need
     - version: of all of them
+    - without: GROUP:ARTIFACT, what they need and comes in another way
+    - others: GROUP:ARTIFACT:VERSION, besides
     """
 
     name: str
     group: str
     artifacts: Sequence[str]
     version: str
+    without: str = ""
+    others: Sequence[str] = ()
 
     @property
     def folder(self) -> Path:
@@ -82,10 +90,8 @@ class MavenJars:
     def _fetch(self, folder: Path) -> None:
         what = f"{self.name} {self.version}"
         print(f"fetching {what} by Maven into {folder}", file=sys.stderr, flush=True)
-        dependencies = "\n".join(
-            DEPENDENCY.format(group=self.group, artifact=each, version=self.version)
-            for each in self.artifacts
-        )
+        wanted = [f"{self.group}:{each}:{self.version}" for each in self.artifacts]
+        dependencies = "\n".join(map(self._dependency, [*wanted, *self.others]))
         with tempfile.TemporaryDirectory() as scratch:
             pom = Path(scratch) / "pom.xml"
             pom.write_text(POM.format(version=self.version, dependencies=dependencies))
@@ -98,3 +104,9 @@ class MavenJars:
         if done.returncode:
             errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
             raise JarsMissing(f"Maven can't fetch {what}: {' '.join(errors[:2])[:400]}")
+
+    def _dependency(self, coordinates: str) -> str:
+        group, artifact, version = coordinates.split(":")
+        left_out, _, name = self.without.partition(":")
+        exclusions = EXCLUSIONS.format(group=left_out, artifact=name) if name else ""
+        return DEPENDENCY.format(group=group, artifact=artifact, version=version, exclusions=exclusions)

@@ -124,6 +124,7 @@ def sources(node: BrokerNode, watch: LinkWatch, health: Health, pauses: Pauses) 
             Guards(
                 lambda: node.refused_connections,
                 lambda: parts.entrance.refused,
+                lambda: node.busy_answers,
                 lambda: node.incomplete_bytes,
                 parts.connections.unread.seen,
                 parts.handshakes,

@@ -54,6 +54,7 @@ def _sources(service: NameServerService, health: NameServerHealth, pauses: Pause
             Guards(
                 lambda: service.refused_connections,
                 lambda: service.refused_requests,
+                lambda: service.busy_answers,
                 lambda: service.incomplete_bytes,
                 service.connection_budget.unread.seen,
                 port.handshakes,

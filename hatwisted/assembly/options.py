@@ -94,8 +94,10 @@ def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None
 
 def port_options(config: AccessKeys) -> PortOptions:
     """Who may connect to a server's ports."""
+    unacknowledged = config.max_unacknowledged_bytes_per_address if isinstance(config, BrokerConfig) else None
     return PortOptions(
         networks=allow_list(config.listen_allow_list),
+        unacknowledged_bytes=unacknowledged,
         of_address=config.max_connections_per_address,
         unread_bytes=config.max_unread_answer_bytes,
         idle_limit=config.server_channel_max_idle_time_seconds,

@@ -13,6 +13,7 @@ from hatwisted.remoting.server import Handler, RemotingConnection, response
 from hatwisted.timing.steps import Steps, TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import ResponseCode
+from hatwisted.wire.networks import counted_as
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.requestheader import BadRequestField
 
@@ -63,6 +64,7 @@ def answer_in_steps(steps: Steps, handler: Callable[[RemotingConnection, Remotin
             return response(request, ResponseCode.SYSTEM_BUSY, failure.getErrorMessage())
 
         connection.on_close(steps.forget)
-        return steps.run(connection, handler(connection, request)).addErrback(busy)
+        host = counted_as(connection.address)
+        return steps.run(connection, handler(connection, request), host).addErrback(busy)
 
     return answer_bad_requests(answer)

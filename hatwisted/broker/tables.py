@@ -144,4 +144,5 @@ class BrokerTables:
 
     def stop(self) -> Deferred[None]:
         """Write what has changed; fires when it's on disk."""
+        self.filters.stop()
         return gatherResults([flusher.stop() for flusher in self._flushers]).addCallback(lambda _: None)

@@ -7,12 +7,13 @@ pause between two writes (who makes a topic waits for the file).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from hatwisted.wire import fastjson
+from hatwisted.wire.registration import DataVersion
 
 _BEFORE: Final = b'{\n\t"":{'
 _AFTER: Final = b"\n\t}\n}"
@@ -46,3 +47,20 @@ class TableText:
         begin, _, end = whole.partition(self._map + b"}")
         # Joined in one go: a table may have ten MiB.
         return b"".join((begin, self._map, b",".join([piece for _, piece in kept.values()]), b"\n\t}", end))
+
+
+class KeptBody:
+    """A table as it is answered, made once for each of its versions: slaves and tools ask for it again and again.
+    make: its bytes, as it is now."""
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._version: DataVersion | None = None
+        self._body = b""
+
+    def of(self, version: DataVersion) -> bytes:
+        """The bytes. version: the table's; another object after each change."""
+        if self._version is not version:
+            self._body = self._make()
+            self._version = version
+        return self._body

@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import click
 
+_SPAN: Final = re.compile(r"-?(\d+)\s*([smhdw])(?: ago)?")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
 
 class StorePath(click.Path):
     """An existing folder, or a path with a scheme, which only fsspec can look at."""
@@ -42,8 +45,22 @@ class Size(click.ParamType[int]):
         return int(digits) << shift
 
 
-_SPAN: Final = re.compile(r"-?(\d+)\s*([smhdw])(?: ago)?")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+class Span(click.ParamType[timedelta]):
+    """A time that something lasts: 90s, 30m, 12h, 7d, 2w."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """As click's: at least a second."""
+        if isinstance(value, timedelta):
+            return value
+        found = _SPAN.fullmatch(value)
+        if found is None or not found[0][0].isdigit() or found[0].endswith("ago") or not int(found[1]):
+            self.fail(f"{value!r} isn't a time like 30m, 12h or 7d", param, ctx)
+        try:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        except OverflowError:
+            self.fail(f"{value!r} is too long", param, ctx)
 
 
 def parse_time(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> datetime:

@@ -8,7 +8,7 @@ coroutines that await nothing but `tasks.Waiter`s: `producer`, `queuereader` -> 
 is on top, `consumerstate` and `api` are what programs of every loop see, `session` (one identity among the
 brokers) under all its parts, and `driver` says what a loop has to give; `calls` is what its connections have in
 common, `process` what it takes from its process. `credentials` sign requests, and `credentialfile` finds them;
-`tls` says how connections are encrypted.
+`tls` says how connections are encrypted, `tlsfile` where a user says it.
 
 `messagejson` is a message as a line of JSON, whoever writes or reads it.
 

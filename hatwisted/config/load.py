@@ -21,7 +21,7 @@ from msgspec.structs import FieldInfo
 
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
-from hatwisted.config.javaproperties import Entry, check_text, format_property, parse_properties
+from hatwisted.config.javaproperties import check_text, format_property, parse_properties
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
     PROTECTION_KEYS,
@@ -31,8 +31,9 @@ from hatwisted.config.rocketmqkeys import (
     unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
-from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TLS_FILE, TlsKeys, tls_advice
+from hatwisted.config.tlskeys import FILE_KEY, NOT_IN_FILE, TlsKeys, tls_advice
 from hatwisted.config.values import Rule, Secret
+from hatwisted.wire.javaproperties import TLS_FILE, Entry
 
 C = TypeVar("C", bound=msgspec.Struct)
 

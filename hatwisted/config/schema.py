@@ -155,6 +155,11 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     """On a master: send consumers that are far behind to the slave."""
     max_message_size: Bytes = 4 * 1024 * 1024
     """The largest body of a message that is taken."""
+    max_unacknowledged_bytes_per_address: Annotated[int | None, Optional(Whole(64 << 10, unit="bytes"))] = (
+        None
+    )
+    """Ours: bytes of one address's messages that wait for a slave, or for the disk, after which no more of them
+    are read; 4 MiB if the file doesn't say."""
     access_message_in_memory_max_ratio: Annotated[int, Whole(0, 100, "percent")] = 40
     """Share of the memory that a consumer may be behind before `slaveReadEnable` sends it to the slave."""
     message_delay_level: Annotated[str, DELAY_LEVELS] = (

@@ -16,8 +16,6 @@ import msgspec
 from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.values import PATH, Bool, Choice, Flag, Optional, Secret, Text
 
-TLS_FILE = "/etc/rocketmq/tls.properties"
-"""RocketMQ's, read if it's there."""
 FILE_KEY = "tls.config.file"
 """Names another one."""
 NOT_IN_FILE = ("tls.enable", "tls.server.mode", FILE_KEY)

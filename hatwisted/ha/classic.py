@@ -74,6 +74,10 @@ class ClassicDialect:
         """See IHaDialect."""
         return haframe.encode_frames(start, body, batch_size)
 
+    def encode_heads(self, start: int, size: int, batch_size: int) -> Sequence[tuple[bytes, int]]:
+        """See IHaDialect."""
+        return haframe.encode_heads(start, size, batch_size)
+
     def encode_heartbeat(self, offset: int) -> bytes:
         """See IHaDialect."""
         return haframe.encode_heartbeat(offset)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.store.interfaces import Buffer
 
@@ -18,6 +20,15 @@ class Framing:
         self._dialect = dialect
         self._file_size = file_size
         self._batch_size = batch_size
+
+    def heads(self, start: int, size: int, most: int) -> Sequence[tuple[bytes, int]]:
+        """Frames of log bytes that aren't at hand: what comes before each body, and the body's size.
+
+        - start: their offset
+        - size: how many, all of one file
+        - most: body bytes of a frame, where fewer than a batch
+        """
+        return self._dialect.encode_heads(start, size, min(most, self._batch_size))
 
     def frame(self, start: int, body: Buffer) -> bytes:
         """Log bytes from `start` on."""

@@ -2,11 +2,12 @@
 socket.
 
 The write side has two modes. A *live* slave is handed the fresh bytes of every append, already framed, the
-very bytes object that the other live slaves get. One that lags is fed from the log in big chunks as a push
-producer: the transport pauses it when its buffer is full and resumes it when that has drained, so a slow
-slave costs one chunk, a stuck one no more than HA_WRITE_WINDOW, and its bytes wait in the log, where they are
-anyway. Switching never loses or repeats a byte: both modes advance the one send position, which asserts
-that each piece begins where the last one ended.
+very bytes object that the other live slaves get. One that lags is fed from the log as a push producer: straight
+from the log's files (`filesend`) where the transport is a plain socket, in big chunks that are read where bytes
+have to be encrypted first. It pauses when the socket takes no more, or has been given SEND_CHUNK in this turn,
+and is resumed when that is writable again. So a slow slave costs part of a frame or one chunk, a stuck one no
+more than HA_WRITE_WINDOW, and its bytes wait in the log, where they are anyway. Switching never loses or repeats
+a byte: both modes advance the one send position, which asserts that each piece begins where the last one ended.
 
 Rejected: a queue of frames per slave (memory grows with the lag), and reading the log for live slaves as well
 (RocketMQ's way; a pread per slave and append, for bytes that are still at hand).
@@ -25,6 +26,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from hatwisted.ha.events import FirstReport, MasterEvent, Report
+from hatwisted.ha.filesend import send_frames
 from hatwisted.ha.framing import Framing
 from hatwisted.ha.interfaces import IHaDialect
 from hatwisted.ha.refusals import RefusalLog
@@ -32,27 +34,28 @@ from hatwisted.ha.settings import MasterSettings
 from hatwisted.ha.slaveprogress import REFUSED, TRANSFERRING, LinkState, SendProgress
 from hatwisted.ha.sockets import CLOSE_LINGER, certified_name, peer_names, socket_below, tune
 from hatwisted.ha.transferrate import TransferRate
-from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.eagerwrite import outlet, resume_when_writable, write_now
 from hatwisted.store.errors import StoreError
-from hatwisted.store.interfaces import IReplicatedLog
+from hatwisted.store.interfaces import IReplicatedLog, Outlet
 from hatwisted.wire.haframe import HaProtocolError
 from hatwisted.wire.networks import counted_as
 
 CATCH_UP_CHUNK = 256 << 10
-"""Bytes read from the log at once for a lagging slave. Enough for the read to cost nothing beside sending, and for
-every copy on the way to the socket to stay in the processor's cache: with 1 MiB it took twice the time."""
+"""Bytes read from the log at once for a lagging slave, and of a frame that is sent from its file. Enough for the
+read to cost nothing beside sending, and for every copy on the way to the socket to stay in the processor's cache:
+with 1 MiB it took twice the time."""
 
 EAGER_SIZE = 64 << 10
-"""Bytes up to which a catch-up chunk is written in this very turn (the last stretch before going live). A
-bigger one goes through the reactor, or a fast slave's catch-up would keep everybody else waiting."""
+"""Bytes up to which the rest of a catch-up is read and written in this very turn (the last stretch before going
+live). A longer one goes through the reactor, or a fast slave's catch-up would keep everybody else waiting."""
 
 HA_WRITE_WINDOW = 1 << 20
 """Bytes of fresh appends that wait for a full transport buffer (64 KiB) to drain before the slave counts as
 lagging."""
 
 SEND_CHUNK = 512 << 10
-"""Bytes offered to the kernel in one send: a catch-up chunk with the heads of its frames, for which Twisted's
-128 KiB means three turns of the reactor."""
+"""Bytes offered to the kernel in one turn of the reactor, which takes 0.2 ms: a catch-up chunk with the heads of
+its frames, for which Twisted's 128 KiB means three turns, or what goes there from the log's file."""
 
 GLANCE = 1.0
 """Seconds: who leaves sooner, without a word, wanted to know whether somebody listens."""
@@ -106,6 +109,7 @@ class HAConnection(Protocol):
         self._service = service
         self._receiver = service.dialect.report_receiver()
         self._paused = False
+        self._direct = True  # until the log's files turn out to be none that can be sent from
         self._window_used = 0  # bytes written while paused: at most HA_WRITE_WINDOW and one append
         self._registered = False
         self._timer: IDelayedCall | None = None
@@ -252,9 +256,7 @@ class HAConnection(Protocol):
         if self._paused and self._window_used + len(framed) > HA_WRITE_WINDOW:
             self._fall_behind()
             return
-        self.progress.sent(start, size)
-        self.sent.total += len(framed)
-        self.last_write = self._service.clock.seconds()
+        self._count(start, size, len(framed))
         if self._paused:
             self._window_used += len(framed)
             self._transport.write(framed)
@@ -267,32 +269,70 @@ class HAConnection(Protocol):
 
     def _feed(self) -> None:
         """Lagging slave: send from the log until the transport has enough or the slave is live."""
-        service = self._service
-        progress = self.progress
+        log, progress = self._service.log, self.progress
         while not self._paused and progress.state is LinkState.CATCH_UP:
             start = progress.next_offset
+            lag = log.max_offset - start
+            if lag <= 0:
+                self._go_live()
+                return
+            socket = outlet(self._transport) if self._direct and lag > EAGER_SIZE else None
             try:
-                chunk = service.log.read(start, CATCH_UP_CHUNK)
+                if socket is None:
+                    self._send_copied(start)
+                else:
+                    room = log.file_size - start % log.file_size
+                    self._send_files(socket, start, min(lag, room, SEND_CHUNK))
             except LookupError:
                 self._expired()
                 return
             except (OSError, StoreError) as error:
-                service.complain(
-                    self.host, f"{self.peer} closed, the log can't be read at offset {start}: {error}"
-                )
+                text = f"{self.peer} closed, the log can't be read at offset {start}: {error}"
+                self._service.complain(self.host, text)
                 self.abort()
                 return
-            if not chunk:
-                self._go_live()
-                return
-            framed = service.framing.frame(start, chunk)
-            progress.sent(start, len(chunk))
-            self.sent.total += len(framed)
-            self.last_write = service.clock.seconds()
-            if len(framed) > EAGER_SIZE:
-                self._transport.write(framed)
-            else:
-                write_now(self._transport, framed)
+
+    def _send_copied(self, start: int) -> None:
+        """One chunk.
+
+        start: offset of its first byte
+        """
+        chunk = self._service.log.read(start, CATCH_UP_CHUNK)
+        if not chunk:
+            raise StoreError("its file ends there")
+        framed = self._service.framing.frame(start, chunk)
+        self._count(start, len(chunk), len(framed))
+        if len(framed) > EAGER_SIZE:
+            self._transport.write(framed)
+        else:
+            write_now(self._transport, framed)
+
+    def _send_files(self, socket: Outlet, start: int, size: int) -> None:
+        """As many frames as the socket takes now. More when it's writable again, even if it has taken all of
+        them: others have their turn meanwhile.
+
+        - socket: the transport's, which has nothing to write
+        - start: offset of the first byte
+        - size: bytes at most, all of one file
+        """
+        heads = self._service.framing.heads(start, size, CATCH_UP_CHUNK)
+        sent = send_frames(socket, self._service.log, start, heads)
+        self._direct = not sent.failed
+        self._count(start, sent.size, sent.framed)
+        self._paused = True
+        self._window_used = 0
+        self._transport.write(sent.rest)
+        resume_when_writable(self._transport)
+
+    def _count(self, start: int, size: int, framed: int) -> None:
+        """Bytes were given to the transport.
+
+        - start, size: which ones of the log
+        - framed: how many that were with heads
+        """
+        self.progress.sent(start, size)
+        self.sent.total += framed
+        self.last_write = self._service.clock.seconds()
 
     def _go_live(self) -> None:
         end = self._service.log.max_offset

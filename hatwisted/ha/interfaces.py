@@ -75,6 +75,14 @@ class IHaDialect(Interface):
         - batch_size: body bytes of a frame at most
         """
 
+    def encode_heads(start: int, size: int, batch_size: int) -> Sequence[tuple[bytes, int]]:
+        """The same frames of log bytes that aren't at hand: what comes before each body, and the body's size.
+
+        - start: their offset
+        - size: how many, all of one log file
+        - batch_size: body bytes of a frame at most
+        """
+
     def encode_heartbeat(offset: int) -> bytes:
         """Master to slave: still here, `offset` is what comes next."""
 
@@ -83,6 +91,7 @@ class IReplication(Interface):
     """What the put path asks of the HA service of a SYNC_MASTER."""
 
     timeout = Attribute("float: seconds a put waits for its slave")
+    fall_behind = Attribute("int: bytes of the log that no slave has acknowledged")
 
     def is_slave_ok(end: int) -> bool:
         """May a put that ends at `end` expect an ack: a live slave, not too far behind (B70)?"""

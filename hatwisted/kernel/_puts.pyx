@@ -71,9 +71,11 @@ cdef class Sends:
 
     cdef int topic(self, object topic) except -1:
         """Its number; those of neighbours are mostly one."""
-        if not self.topics or self.topics[-1] is not topic:
+        cdef Py_ssize_t count = len(self.topics)
+        if not count or self.topics[count - 1] is not topic:
             self.topics.append(topic)
-        return <int>len(self.topics) - 1
+            count += 1
+        return <int>count - 1
 
     cdef object put(self, Py_ssize_t index, object status):
         """A put of its own, with what answers and log lines say."""

@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily
 from hatwisted import __version__
 from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.config.schema import BrokerRole
-from hatwisted.metrics.families import Figures, gauge, labelled
+from hatwisted.metrics.families import Figures, counter, gauge, labelled
 from hatwisted.metrics.trafficfigures import Labels
 
 
@@ -47,7 +47,39 @@ class BrokerFigures:
         yield gauge(
             "hatwisted_held_pulls", "Pulls that wait for a message (at most 100,000).", parts.hold.count
         )
+        yield counter(
+            "hatwisted_sends_put_off_total",
+            "Reads of messages that had to wait for earlier ones of their address to be acknowledged.",
+            parts.connections.windows.waits_total,
+        )
+        yield from self._occupied()
         yield from self._recovery()
+
+    def _occupied(self) -> Figures:
+        """How much there is of what has a limit, and nobody else tells."""
+        parts = self._node.parts
+        clients, admin = parts.consumers.clients, parts.consumer_admin
+        for name, help_text, figure in (
+            (
+                "memberships",
+                "Clients in groups, one counting for each (at most 200,000).",
+                clients.memberships,
+            ),
+            ("subscriptions", "Topics that groups subscribe to (at most 100,000).", clients.subscriptions),
+            ("queue_locks", "Queues that members have locked (at most 1,000,000).", len(admin.locks)),
+            ("client_calls", "Questions to clients without an answer (at most 16,384).", admin.calls.count),
+            (
+                "filter_characters",
+                "Characters of filter expressions and their names (at most 524,288).",
+                parts.tables.filters.characters,
+            ),
+        ):
+            yield gauge(f"hatwisted_{name}", help_text, figure)
+        yield counter(
+            "hatwisted_progress_left_out_total",
+            "Commits that weren't kept, as consumers' progress is as large as a slave takes it (12 MiB).",
+            parts.tables.offsets.left_out_total,
+        )
 
     def _recovery(self) -> Figures:
         report = self._node.recovered

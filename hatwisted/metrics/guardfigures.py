@@ -17,6 +17,7 @@ class Guards(NamedTuple):
 
     - refused_connections: how many
     - refused_requests: reason -> how many
+    - busy_answers: requests answered SYSTEM_BUSY
     - incomplete_bytes: of requests that haven't come whole, or wait
     - unread_bytes: of answers that clients haven't read
     - handshakes: of all its ports
@@ -24,6 +25,7 @@ class Guards(NamedTuple):
 
     refused_connections: Callable[[], int]
     refused_requests: Callable[[], Mapping[str, int]]
+    busy_answers: Callable[[], int]
     incomplete_bytes: Callable[[], int]
     unread_bytes: Callable[[], int]
     handshakes: Callable[[], Sequence[Handshakes]]
@@ -50,9 +52,14 @@ class GuardFigures:
             ["reason"],
             [([reason], count) for reason, count in guards.refused_requests().items()],
         )
+        yield counter(
+            "hatwisted_busy_answers_total",
+            "Requests answered SYSTEM_BUSY: as much as there may be was under way, or a rate allows no more.",
+            guards.busy_answers(),
+        )
         yield gauge(
             "hatwisted_incomplete_request_bytes",
-            "Bytes of requests that haven't come whole, or wait for their turn (at most 128 MiB).",
+            "Bytes of requests that haven't come whole, or wait for their turn (at most 64 MiB).",
             guards.incomplete_bytes(),
         )
         yield gauge(

@@ -50,6 +50,11 @@ class NameServerFigures:
             ("topics", "Topics that have a route.", size.topics),
             ("routes", "Topics of all groups together (at most 200,000).", size.routes),
             ("settings", "Settings that operators keep here (at most 10,000).", service.settings.count),
+            (
+                "registration_bytes",
+                "Bytes of large registrations that wait (at most 32 MiB).",
+                service.large.waiting_bytes,
+            ),
         ):
             yield gauge(f"hatwisted_namesrv_{name}", help_text, figure)
         yield labelled(
@@ -68,6 +73,6 @@ class NameServerFigures:
         )
         yield counter(
             "hatwisted_namesrv_bad_requests_total",
-            "Requests that can't be read, or are for more than there may be.",
+            "Requests that can't be read, are for more than there may be, or unregister somebody else's broker.",
             service.bad_requests,
         )

@@ -59,6 +59,11 @@ class LargeRegistrations:
         """Bytes that wait, by host."""
         self._of: dict[RemotingConnection, list[_Registration]] = {}
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Of bodies that wait for their turn."""
+        return self._held.total()
+
     def has(self, connection: RemotingConnection) -> bool:
         """Is one of its registrations under way, or waiting?"""
         return connection in self._of

@@ -28,31 +28,43 @@ class Master(msgspec.Struct, frozen=True):
     ha_address: str
 
 
+class Source(NamedTuple):
+    """Where somebody's word for a broker comes from. connection: on which; host: its address, as `counted_as` has
+    it."""
+
+    connection: Hashable
+    host: str
+
+
 class Lease:
     """A living member.
 
     - member: who it is, and where
     - version: of the topics that it has registered
-    - connection: on which it did
+    - source: of its last registration
     - filter_servers: their addresses
     - renewed: seconds since the epoch of its last word
     """
 
-    __slots__ = ("connection", "filter_servers", "member", "renewed", "version")
+    __slots__ = ("filter_servers", "member", "renewed", "source", "version")
 
     def __init__(
         self,
         member: Member,
         version: DataVersion,
-        connection: Hashable,
+        source: Source,
         filter_servers: list[str],
         renewed: float,
     ) -> None:
         self.member = member
         self.version = version
-        self.connection = connection
+        self.source = source
         self.filter_servers = filter_servers
         self.renewed = renewed
+
+    def is_of(self, source: Source) -> bool:
+        """May this one speak for the broker? Brokers connect again, so another connection of their host may."""
+        return self.source.connection is source.connection or self.source.host == source.host
 
 
 def queues_of_topics(group_name: str) -> Callable[[TopicConfig], QueueData]:

@@ -20,11 +20,13 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySettings
 from hatwisted.namesrv.largeregistrations import LargeRegistrations, TooManyRegistrations
-from hatwisted.namesrv.members import Member
+from hatwisted.namesrv.members import Member, Source
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.timing.steps import TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.networks import counted_as
 from hatwisted.wire.registerbody import at_once, decoding_register_body, is_small
 from hatwisted.wire.registration import (
     UNIT,
@@ -45,6 +47,8 @@ from hatwisted.wire.requestheader import (
 )
 
 _Answer = RemotingCommand | Deferred[RemotingCommand]
+_MISTAKES = (BadRequestField, BadRegistration, TooManySettings, ConfigError)
+_BUSY = (TooManyRegistrations, TooMuchWork)
 
 
 class NameServerProcessors:
@@ -74,7 +78,7 @@ class NameServerProcessors:
         self._written = written
         self._large = large
         self.bad_total = 0
-        """Requests that couldn't be read, or were for more than there may be."""
+        """Requests that couldn't be read, were for more than there may be, or about somebody else's broker."""
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put all handlers into `table`."""
@@ -85,7 +89,7 @@ class NameServerProcessors:
         def answer(connection: RemotingConnection, request: RemotingCommand) -> _Answer:
             try:
                 return handler(self, connection, request)
-            except (BadRequestField, BadRegistration, TooManySettings, ConfigError):
+            except _MISTAKES:
                 return self._refused(Failure(), connection, request)
 
         return answer
@@ -93,7 +97,7 @@ class NameServerProcessors:
     def _refused(
         self, failure: Failure, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand:
-        failure.trap(BadRequestField, BadRegistration, TooManySettings, ConfigError, TooManyRegistrations)
+        failure.trap(*_MISTAKES, *_BUSY)
         self.bad_total += 1
         self._log.warn(
             "request {code} of {peer}: {error}",
@@ -101,8 +105,7 @@ class NameServerProcessors:
             peer=connection.peer,
             error=failure.value,
         )
-        busy = isinstance(failure.value, TooManyRegistrations)
-        code = ResponseCode.SYSTEM_BUSY if busy else ResponseCode.SYSTEM_ERROR
+        code = ResponseCode.SYSTEM_BUSY if failure.check(*_BUSY) else ResponseCode.SYSTEM_ERROR
         return response(request, code, str(failure.value))
 
     # ---- brokers
@@ -131,37 +134,39 @@ class NameServerProcessors:
             header.broker_addr,
             header.ha_server_addr,
         )
-        master = yield from self._routes.register(
-            member, table.topic_config_table, table.data_version, connection, body.filter_server_list
-        )
+        topics, version, source = table.topic_config_table, table.data_version, _source(connection)
+        master = yield from self._routes.register(member, topics, version, source, body.filter_server_list)
         ext = {} if master is None else {"haServerAddr": master.ha_address, "masterAddr": master.address}
         ordered = self._settings.namespace(ORDER_TOPIC_CONFIG)
         return response(request, ext=ext, body=b"" if ordered is None else _table(ordered))
 
-    def unregister_broker(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def unregister_broker(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         header = parse_register_broker(request.ext)
-        self._routes.unregister(header.broker_name, header.broker_id, header.broker_addr)
+        broker = header.broker_name, header.broker_id, header.broker_addr
+        if not self._routes.unregister(*broker, _source(connection)):
+            self.bad_total += 1
+            remark = f"{header.broker_addr} isn't of {connection.address}, and unregisters itself"
+            return response(request, ResponseCode.NO_PERMISSION, remark)
         return response(request)
 
-    def query_data_version(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
+    def query_data_version(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+        """Who hasn't registered the broker from there has to, before the broker lives on his connection."""
         address = text_field(request.ext, "brokerAddr")
         changed = self._routes.changed(address, decode_request(request.body, DataVersion))
-        if not changed:
-            self._routes.renew(address)
+        changed = changed or not self._routes.renew(address, _source(connection))
         version = self._routes.version(address)
         body = b"" if version is None else encode_body(version)
         return response(request, ext={"changed": "true" if changed else "false"}, body=body)
 
-    def broker_heartbeat(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def broker_heartbeat(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """5.x between registrations, if configured to."""
-        self._routes.renew(text_field(request.ext, "brokerAddr"))
+        self._routes.renew(text_field(request.ext, "brokerAddr"), _source(connection))
         return response(request)
 
-    def register_topic(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def register_topic(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         route = decode_request(request.body, TopicRoute)
-        self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas)
+        host = _source(connection).host
+        self._routes.register_topic(text_field(request.ext, "topic"), route.queue_datas, host)
         return response(request)
 
     def member_group(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
@@ -184,13 +189,20 @@ class NameServerProcessors:
     def cluster_info(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         return response(request, body=encode_body(self._routes.cluster_info()))
 
-    def all_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics()))
+    def all_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        return self._listed(connection, request, self._routes.lists.every(connection))
 
-    def topics_of_cluster(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(
-            request, body=_topic_list(self._routes.topics_of_cluster(text_field(request.ext, "cluster")))
-        )
+    def topics_of_cluster(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        cluster = text_field(request.ext, "cluster")
+        return self._listed(connection, request, self._routes.lists.of_cluster(connection, cluster))
+
+    def _listed(
+        self, connection: RemotingConnection, request: RemotingCommand, made: Deferred[bytes]
+    ) -> Deferred[RemotingCommand]:
+        """A list of topics as the answer."""
+        connection.on_close(self._routes.lists.forget)
+        answered = made.addCallback(lambda body: response(request, body=body))
+        return answered.addErrback(self._refused, connection, request)
 
     def system_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         """Topics named like a cluster or a broker group, and the address of some broker."""
@@ -201,18 +213,18 @@ class NameServerProcessors:
         ]
         return response(request, body=_topic_list(names, addresses[0] if addresses else None))
 
-    def unit_topics(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT)))
+    def unit_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        return self._listed(connection, request, self._routes.lists.with_flags(connection, UNIT))
 
-    def unit_subscribed_topics(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION)))
+    def unit_subscribed_topics(self, connection: RemotingConnection, request: RemotingCommand) -> _Answer:
+        made = self._routes.lists.with_flags(connection, UNIT_SUBSCRIPTION)
+        return self._listed(connection, request, made)
 
     def unit_subscribed_plain_topics(
-        self, _connection: RemotingConnection, request: RemotingCommand
-    ) -> RemotingCommand:
-        return response(request, body=_topic_list(self._routes.topics_with_flags(UNIT_SUBSCRIPTION, UNIT)))
+        self, connection: RemotingConnection, request: RemotingCommand
+    ) -> _Answer:
+        made = self._routes.lists.with_flags(connection, UNIT_SUBSCRIPTION, UNIT)
+        return self._listed(connection, request, made)
 
     # ---- operators
 
@@ -283,6 +295,10 @@ class NameServerProcessors:
                 "changes of the configuration without effect: {ignored}", ignored=", ".join(ignored)
             )
         return self._confirmed(request)
+
+
+def _source(connection: RemotingConnection) -> Source:
+    return Source(connection, counted_as(connection.address))
 
 
 def _table(values: dict[str, str]) -> bytes:

@@ -9,8 +9,10 @@ which is what lets consumers read on from the slave.
 Registering merges: a broker that has just created a topic sends that one alone, so a registration never takes
 topics away. They leave with their group or by `delete_topic`.
 
-Rules are those of RocketMQ 4.9.7's RouteInfoManager with one repair: unregistering takes effect only if id
-and address belong together, so that the orderly stop of a replaced master doesn't throw its successor out.
+Rules are those of RocketMQ 4.9.7's RouteInfoManager with two repairs. Unregistering takes effect only if id and
+address belong together, so that the orderly stop of a replaced master doesn't throw its successor out. And it's a
+broker's own affair, as is the word that it lives on: both are believed on the connection of its last registration,
+and from that connection's host (brokers connect again), and of nobody else.
 
 A plain table without sockets: connections are opaque keys, time is the clock's.
 """
@@ -23,9 +25,11 @@ from collections.abc import Generator, Hashable, Iterable, Mapping
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size
+from hatwisted.namesrv.members import Gone, Lease, Master, Member, Size, Source
+from hatwisted.namesrv.routeshares import SHARE
+from hatwisted.namesrv.topiclists import TopicLists
 from hatwisted.namesrv.topicqueues import MAX_NAME, TopicQueues
-from hatwisted.timing.throttle import LogThrottle
+from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.registration import (
     MASTER_ID,
     PERM_READ,
@@ -65,10 +69,14 @@ class RouteTable:
         self._clock = clock
         self._groups: dict[str, BrokerData] = {}
         self._topics = TopicQueues(clock)
+        self.lists = TopicLists(clock, self._topics, self._groups_of)
         self._leases: dict[str, Lease] = {}
         self._on: dict[Hashable, dict[str, None]] = {}
         """Addresses of the leases by connection."""
+        self._of_host: Counter[str] = Counter()
+        """Leases."""
         self._twofold = LogThrottle(clock)
+        self._strangers = LogThrottle(clock)
         self.gone: Counter[Gone] = Counter()
         """Why brokers went -> how many did."""
 
@@ -79,7 +87,7 @@ class RouteTable:
         member: Member,
         topics: Mapping[str, TopicConfig],
         version: DataVersion,
-        connection: Hashable,
+        source: Source,
         filter_servers: Iterable[str] = (),
     ) -> Generator[None, None, Master | None]:
         """Enter or renew a broker, a thousand topics at a time; returns its group's living master if it isn't the
@@ -88,7 +96,7 @@ class RouteTable:
         - member: who it is, and where
         - topics: its topics; those of a slave don't count
         - version: of its topics
-        - connection: on which it lives
+        - source: on whose connection it lives
         - filter_servers: their addresses
 
         Raises BadRegistration if that were more than there may be. Nothing is changed then, but a broker that has
@@ -96,88 +104,125 @@ class RouteTable:
         that leaves between two steps takes along what has been entered; BadRegistration then, too.
         """
         filter_servers = list(filter_servers)
-        self._check(member, filter_servers)
+        self._check(member, filter_servers, source.host)
         if member.id == MASTER_ID:
             try:
-                self._topics.check_room(member.group, topics)
+                self._topics.check_room(member.group, topics, source.host)
             except BadRegistration:
-                self._keep(member, connection)
+                self._keep(member, source)
                 raise
         former = self._leases.get(member.address)
         if former is not None and former.member.group != member.group:
             self._drop([member.address], Gone.RENAMED, f"it registers as {member.group} now")
         made = BrokerData(broker_name=member.group, cluster=member.cluster)
         group = self._groups.setdefault(member.group, made)
-        if member.id == MASTER_ID:
+        if member.id == MASTER_ID and group.cluster != member.cluster:
             group.cluster = member.cluster
+            self._topics.version += 1
         new = self._enter(group, member)
         # A slave's topics didn't count, whichever version it registered them with.
         count = member.id == MASTER_ID and (new or self.changed(member.address, version))
         now = self._clock.seconds()
-        lease = Lease(member, _ENTERING if count else version, connection, filter_servers, now)
-        self._put_on(connection, lease)
+        lease = Lease(member, _ENTERING if count else version, source, filter_servers, now)
+        self._put_on(source, lease)
         self._leases[member.address] = lease
         if count:
             yield from self._topics.merge(
-                member.group, topics, lambda: self._leases.get(member.address) is lease
+                member.group, topics, source.host, lambda: self._leases.get(member.address) is lease
             )
             lease.version = version
         return None if member.id == MASTER_ID else self._master_of(group)
 
-    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+    def register_topic(self, topic: str, queues: Iterable[QueueData], host: str) -> None:
         """A topic alone, of groups that are registered (5.x's enableSingleTopicRegister).
-        Raises BadRegistration."""
+
+        - topic: its name
+        - queues: of each group
+        - host: that says so
+
+        Raises BadRegistration.
+        """
         for data in queues:
             if data.broker_name in self._groups:
-                self._topics.check_room(data.broker_name, (topic,))
-                self._topics.add(topic, data)
+                self._topics.check_room(data.broker_name, (topic,), host)
+                self._topics.add(topic, data, host)
 
-    def _keep(self, member: Member, connection: Hashable) -> None:
+    def _keep(self, member: Member, source: Source) -> None:
         lease = self._leases.get(member.address)
         if lease is not None and lease.member == member:
             lease.renewed = self._clock.seconds()
-            self._put_on(connection, lease)
-            lease.connection = connection
+            self._put_on(source, lease)
+            lease.source = source
 
-    def _put_on(self, connection: Hashable, lease: Lease) -> None:
+    def _put_on(self, source: Source, lease: Lease) -> None:
         """A lease is on this connection now, and on no other."""
         former = self._leases.get(lease.member.address)
         if former is not None:
             self._take_off(former)
-        self._on.setdefault(connection, {})[lease.member.address] = None
+        self._on.setdefault(source.connection, {})[lease.member.address] = None
+        self._of_host[source.host] += 1
 
     def _take_off(self, lease: Lease) -> None:
-        addresses = self._on[lease.connection]
+        connection, host = lease.source
+        addresses = self._on[connection]
         del addresses[lease.member.address]
         if not addresses:
-            del self._on[lease.connection]
+            del self._on[connection]
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
 
-    def _check(self, member: Member, filter_servers: list[str]) -> None:
+    def _check(self, member: Member, filter_servers: list[str], host: str) -> None:
         named = (member.cluster, member.group, member.address, member.ha_address, *filter_servers)
         if len(filter_servers) > MAX_FILTER_SERVERS or max(map(len, named)) > MAX_NAME:
             raise BadRegistration(
                 f"names have at most {MAX_NAME} characters, filter servers are {MAX_FILTER_SERVERS}"
             )
-        if member.address not in self._leases and len(self._leases) >= MAX_BROKERS:
+        lease = self._leases.get(member.address)
+        if lease is None and len(self._leases) >= MAX_BROKERS:
             raise BadRegistration(f"{MAX_BROKERS} brokers are registered already")
+        if (lease is None or lease.source.host != host) and self._of_host[host] >= MAX_BROKERS // SHARE:
+            raise BadRegistration(f"{self._of_host[host]} brokers are registered from {host}, its share")
 
-    def unregister(self, group_name: str, broker_id: int, address: str) -> None:
+    def unregister(self, group_name: str, broker_id: int, address: str, source: Source) -> bool:
         """A broker stops in good order. Unknown ones are no error.
 
         - group_name: of its broker group
         - broker_id: 0: the master
         - address: its "host:port"
+        - source: who says so
+
+        False if that isn't for this one to say.
         """
         group = self._groups.get(group_name)
         if group is None or group.broker_addrs.get(broker_id) != address:
             self._log.info("unregistering {address}: not registered as {id}", address=address, id=broker_id)
-            return
-        lease = self._leases.pop(address, None)
+            return True
+        lease = self._leases.get(address)
         if lease is not None:
+            if not lease.is_of(source):
+                self._warn_of_stranger(lease, source)
+                return False
+            del self._leases[address]
             self._take_off(lease)
             self.gone[Gone.UNREGISTERED] += 1
         self._leave(group, broker_id, "it unregistered")
         self._topics.sweep()
+        return True
+
+    def _warn_of_stranger(self, lease: Lease, source: Source) -> None:
+        left_out = self._strangers.admit(source.host)
+        if left_out is not None:
+            self._log.warn(
+                "{host} must not unregister {group} id {id} at {address}, which {owner} has registered{more}",
+                event="names.stranger",
+                host=source.host,
+                group=lease.member.group,
+                id=lease.member.id,
+                address=lease.member.address,
+                owner=lease.source.host,
+                more=more_like_it(left_out),
+            )
 
     def changed(self, address: str, version: DataVersion) -> bool:
         """Is `version` another than the one registered for `address` (or is none)?"""
@@ -189,11 +234,13 @@ class RouteTable:
         lease = self._leases.get(address)
         return lease.version if lease is not None else None
 
-    def renew(self, address: str) -> None:
-        """The broker is alive and its topics are as they were."""
+    def renew(self, address: str, source: Source) -> bool:
+        """The broker is alive and its topics are as they were; False if that isn't for this one to say."""
         lease = self._leases.get(address)
-        if lease is not None:
-            lease.renewed = self._clock.seconds()
+        if lease is None or not lease.is_of(source):
+            return False
+        lease.renewed = self._clock.seconds()
+        return True
 
     def closed(self, connection: Hashable) -> None:
         """A connection is gone: so are the brokers whose last registration came on it."""
@@ -203,7 +250,9 @@ class RouteTable:
         """Drop the brokers whose lease has run out; returns their connections, which are of no more use."""
         limit = self._clock.seconds() - LEASE
         expired = [
-            (address, lease.connection) for address, lease in self._leases.items() if lease.renewed < limit
+            (address, lease.source.connection)
+            for address, lease in self._leases.items()
+            if lease.renewed < limit
         ]
         addresses = [address for address, _ in expired]
         self._drop(addresses, Gone.EXPIRED, f"it hasn't registered for {LEASE:g} s")
@@ -308,23 +357,12 @@ class RouteTable:
         return Size(len(self._leases), len(self._groups), leaderless, len(self._topics), self._topics.routes)
 
     def topics(self) -> list[str]:
-        """Names of all topics."""
+        """Names of all topics; see `lists` for what is answered."""
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Names of the topics that a group of `cluster` serves."""
-        names = {group.broker_name for group in self._groups.values() if group.cluster == cluster}
-        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
-
-    def topics_with_flags(self, has: int, lacks: int = 0) -> list[str]:
-        """Names of the topics whose sysFlag, at their first group, has all bits of `has` and none of
-        `lacks`."""
-        found = []
-        for topic, queues in self._topics.items():
-            flags = next(iter(queues.values())).topic_sys_flag
-            if flags & has == has and not flags & lacks:
-                found.append(topic)
-        return found
+    def _groups_of(self, cluster: str) -> list[str]:
+        """Names of the cluster's groups."""
+        return [group.broker_name for group in self._groups.values() if group.cluster == cluster]
 
     def permissions(self, group_name: str) -> dict[str, int]:
         """Permission, as text -> how many topics have it in a group."""

@@ -116,9 +116,8 @@ class NameServerService(Service):
             self._files[file] = self.config.take_file
             self._config_file = file
         saved = partial(written, tuple(self._files))
-        self._processors = NameServerProcessors(
-            self.routes, self.settings, self.config, saved, LargeRegistrations(clock)
-        )
+        self.large = LargeRegistrations(clock)
+        self._processors = NameServerProcessors(self.routes, self.settings, self.config, saved, self.large)
         self._processors.register_on(self.table)
         self._scan = PeriodicCall(clock, "scanning for silent brokers", self._expire)
 
@@ -145,8 +144,13 @@ class NameServerService(Service):
         return self._entrance.refused
 
     @property
+    def busy_answers(self) -> int:
+        """Requests answered SYSTEM_BUSY, for any reason."""
+        return self._factory.busy_total
+
+    @property
     def bad_requests(self) -> int:
-        """Requests that couldn't be read, or were for more than there may be."""
+        """Requests that couldn't be read, were for more than there may be, or about somebody else's broker."""
         return self._processors.bad_total
 
     @property

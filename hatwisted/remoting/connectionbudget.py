@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Final
 
 from hatwisted.remoting.partialframes import PartialFrames
+from hatwisted.remoting.sendwindows import SendWindows
 from hatwisted.remoting.unreadanswers import UnreadAnswers
 from hatwisted.wire.networks import counted_as
 
@@ -28,6 +29,7 @@ class ConnectionBudget:
         self.open = 0
         self.partial = PartialFrames()
         self.unread = UnreadAnswers()
+        self.windows = SendWindows()
         self._of_address: Counter[str] = Counter()
 
     def take(self, address: str, most_of_address: int | None = None) -> str | None:

@@ -11,8 +11,9 @@ own (Twisted's buffering and producer rules would have to be written again).
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sized
-from typing import Final
+from typing import Any, Final, TypeGuard
 
 from twisted.internet.interfaces import ITransport
 from twisted.internet.tcp import Connection
@@ -38,6 +39,23 @@ class DirectTransport:
         """How many bytes of `data` have left, or why none can."""
         raise NotImplementedError
 
+    def startWriting(self) -> None:
+        """Tell the producer, if it's paused, once all has left."""
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """As a socket's; there's no descriptor."""
+        return -1
+
+    def send(self, data: bytes | bytearray | memoryview, flags: int = 0, /) -> int:
+        """As a socket's: how many bytes have left; BlockingIOError if none can now."""
+        sent = self.writeSomeData(bytes(data))
+        if isinstance(sent, Exception):
+            raise ConnectionResetError(str(sent))
+        if data and not sent:
+            raise BlockingIOError
+        return sent
+
 
 _DIRECT: Final = (Connection, DirectTransport)
 """Put together once: an answer is written in a few microseconds."""
@@ -50,14 +68,7 @@ def write_now(transport: ITransport, data: bytes) -> int:
     Falls back to `transport.write` for anything but a plain TCP connection (or a DirectTransport) with an empty
     buffer: TLS has to encrypt first, and queued bytes go first.
     """
-    if (
-        isinstance(transport, _DIRECT)
-        and not transport.TLS
-        and transport.connected
-        and not transport.disconnecting
-        and not transport.dataBuffer
-        and not transport._tempDataBuffer
-    ):
+    if _is_idle(transport):
         sent = transport.writeSomeData(data)
         if isinstance(sent, int):
             if sent == len(data):
@@ -67,6 +78,35 @@ def write_now(transport: ITransport, data: bytes) -> int:
         # where Twisted calls connectionLost without re-entering our caller.
     transport.write(data)
     return unsent(transport)
+
+
+def _is_idle(transport: ITransport) -> TypeGuard[Connection | DirectTransport]:
+    """Is there nothing between those who write and the kernel?"""
+    return (
+        isinstance(transport, _DIRECT)
+        and not transport.TLS
+        and bool(transport.connected)
+        and not transport.disconnecting
+        and not transport.dataBuffer
+        and not transport._tempDataBuffer
+    )
+
+
+def outlet(transport: ITransport) -> socket.socket | DirectTransport | None:
+    """The socket, for bytes that are to leave in this very call; None where they have to be written to the
+    transport (see `write_now`). What it doesn't take is the caller's to write, or to send when
+    `resume_when_writable` has the producer resumed."""
+    if not _is_idle(transport):
+        return None
+    return transport.getHandle() if isinstance(transport, Connection) else transport
+
+
+def resume_when_writable(transport: ITransport) -> None:
+    """Have the push producer of an `outlet`'s transport resumed once all that was written has left and the socket
+    takes more, as if the transport had paused it: the producer has to take itself for paused."""
+    plain: Any = transport
+    plain.producerPaused = True
+    plain.startWriting()
 
 
 def unsent(transport: ITransport | None) -> int:

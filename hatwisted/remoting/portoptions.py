@@ -20,10 +20,12 @@ class PortOptions:
     - networks: from where connections are taken; None: from everywhere
     - of_address: connections of one address, over all ports of the process; None: half of all that there may be
     - unread_bytes: of answers that clients may leave unread, over all ports of the process; None: MAX_UNREAD_BYTES
+    - unacknowledged_bytes: of one address's messages, over all ports of the process; None: MAX_UNACKNOWLEDGED
     - idle_limit: seconds, see IDLE_LIMIT
     """
 
     networks: Networks | None = None
     of_address: int | None = None
     unread_bytes: int | None = None
+    unacknowledged_bytes: int | None = None
     idle_limit: float = IDLE_LIMIT

@@ -1,10 +1,11 @@
 """How long requests keep the loop busy before everybody else has a turn.
 
 One read may bring a thousand requests, and one request may take 20 ms. So each connection works through its
-requests for `QUANTUM` at most and puts off the rest; those that have a rest take turns, in the order in which they
-came, and all of them together get `SLICE` of each round of the loop. A client with one cheap request waits for a
-quantum, or one dear request, of each of the others: never for all that they have asked. Meanwhile nothing is read
-from who waits.
+requests for `QUANTUM` at most and puts off the rest; those that have a rest take turns, and all of them together
+get `SLICE` of each round of the loop. The turns go round by address, and an address's by connection, in the order
+in which they came. A client with one cheap request waits for a quantum, or one dear request, of each of the other
+addresses: not for all that they have asked, nor the longer the more connections they have. Meanwhile nothing is
+read from who waits.
 
 Requests that are taken as batches (sends) aren't counted: one read of them is one append.
 
@@ -20,6 +21,7 @@ from typing import Protocol
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.timing.timer import GuardedTimer
+from hatwisted.wire.networks import counted_as
 
 QUANTUM = 0.002
 """Seconds of one connection's requests in a row; one request more is begun within them."""
@@ -35,7 +37,9 @@ RETRY = 0.1
 
 
 class Waiter(Protocol):
-    """Who has requests left."""
+    """Who has requests left. address: the client's host."""
+
+    address: str
 
     def go_on(self) -> None:
         """Work for a quantum; ask for another turn if that wasn't enough."""
@@ -46,7 +50,8 @@ class RequestTurns:
 
     def __init__(self, clock: IReactorTime) -> None:
         self.seconds = clock.seconds
-        self._waiting: OrderedDict[Waiter, None] = OrderedDict()
+        self._waiting: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
+        """By address; the one whose turn it is comes first, and of its waiters likewise."""
         self._used = 0.0
         self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
 
@@ -63,12 +68,17 @@ class RequestTurns:
 
     def wait(self, waiter: Waiter) -> None:
         """Have `waiter` go on when it's its turn."""
-        self._waiting[waiter] = None
+        self._waiting.setdefault(counted_as(waiter.address), OrderedDict())[waiter] = None
         self._schedule()
 
     def forget(self, waiter: Waiter) -> None:
         """It has no requests left: what it holds besides them isn't kept until its turn. Idempotent."""
-        self._waiting.pop(waiter, None)
+        address = counted_as(waiter.address)
+        waiters = self._waiting.get(address)
+        if waiters is not None:
+            waiters.pop(waiter, None)
+            if not waiters:
+                del self._waiting[address]
 
     def stop(self) -> None:
         """Nobody goes on any more."""
@@ -81,9 +91,16 @@ class RequestTurns:
 
     def _turn(self) -> None:
         self._used = 0.0
-        for _ in range(len(self._waiting)):
+        for _ in range(sum(map(len, self._waiting.values()))):
             if self._used >= SLICE or not self._waiting:
                 break
-            self._waiting.popitem(last=False)[0].go_on()
+            self._next().go_on()
         if self._waiting:
             self._schedule()
+
+    def _next(self) -> Waiter:
+        address, waiters = self._waiting.popitem(last=False)
+        waiter, _ = waiters.popitem(last=False)
+        if waiters:
+            self._waiting[address] = waiters
+        return waiter

@@ -7,7 +7,8 @@ time and return an answer or a Deferred of one.
 
 Flow control: a client that doesn't read its answers isn't read from either (the transport pauses us as its
 producer), and what one read has brought isn't worked on any further once ANSWER_WINDOW bytes of answers wait:
-small requests can ask for big answers. Requests that take long wait for each other's turns (`requestturns`).
+small requests can ask for big answers. Dear requests wait for each other's turns (`requestturns`), messages for
+earlier ones of their address (`sendwindows`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from zope.interface import implementer
 from hatwisted.kernel import take_sends, take_signed_sends
 from hatwisted.remoting.connectionsofport import ConnectionsOfPort
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.requestturns import RequestTurns
+from hatwisted.remoting.sendwindows import SendWindow
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
@@ -124,8 +127,7 @@ def _unserved(connection: RemotingConnection, request: RemotingCommand) -> Remot
 
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
-    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address as records carry
-    it."""
+    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address for records."""
 
     _log = Logger()
     factory: ConnectionsOfPort
@@ -167,6 +169,7 @@ class RemotingConnection(Protocol):
         self.peer = f"{client}:{address.port}"
         at_proxy = getattr(transport, "behind_proxy", False)
         self.local = not at_proxy and (client.is_loopback or address.host == transport.getHost().host)
+        self.window = self.factory.windows.of(self.address)
         self.open = self.factory.admit(self)
         if not self.open:
             transport.abortConnection()
@@ -270,11 +273,11 @@ class RemotingConnection(Protocol):
                 batch = []
                 began = 0.0
             current = handler
-            if handler is not None:
+            if handler is not None and (batch or not self.window.full):
                 batch.append(command)
                 continue
-            if worked >= allowance:
-                self._put_off(commands[index:])
+            if handler is not None or worked >= allowance:
+                self._put_off(commands[index:], turns if handler is None else self.window)
                 break
             began = began or turns.seconds()
             self._run_one(table, command)
@@ -289,12 +292,12 @@ class RemotingConnection(Protocol):
             self._run_batch(cast(BatchHandler, current), batch)
         turns.count(worked)
 
-    def _put_off(self, rest: list[RemotingCommand]) -> None:
-        """These have to wait for the next turn; meanwhile no more are read."""
+    def _put_off(self, rest: list[RemotingCommand], line: RequestTurns | SendWindow) -> None:
+        """These have to wait for the next turn, or for room; meanwhile no more are read."""
         self._backlog = rest
         self._waiting = True
         cast(IPushProducer, self.transport).pauseProducing()
-        self.factory.turns.wait(self)
+        line.wait(self)
 
     def go_on(self) -> None:
         """It's this connection's turn: work on what was put off, then read again."""
@@ -350,6 +353,8 @@ class RemotingConnection(Protocol):
 
     def reply(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Send `answer`, unless the request was oneway."""
+        if answer.code == ResponseCode.SYSTEM_BUSY:
+            self.factory.busy_total += 1
         if not request.flag & FLAG_ONEWAY:
             self.send(encode_command(answer))
 

@@ -54,8 +54,11 @@ class RemotingServerFactory(ServerFactory):
         self.connections: dict[RemotingConnection, None] = {}
         self.partial, self.unread = self._budget.partial, self._budget.unread
         self.unread.most = options.unread_bytes or self.unread.most
+        self.windows = self._budget.windows
+        self.windows.most = options.unacknowledged_bytes or self.windows.most
         self.turns = RequestTurns(clock)
         self.rejected_total = 0
+        self.busy_total = 0
         self._scan = PeriodicCall(clock, "scanning for idle connections", self._close_idle)
 
     def serve(self, table: ProcessorTable) -> None:
@@ -115,6 +118,7 @@ class RemotingServerFactory(ServerFactory):
         self.partial.forget(connection)
         self.unread.forget(connection)
         self.turns.forget(connection)
+        connection.window.forget(connection)
 
     def _close_idle(self) -> None:
         # Flags instead of a time stamp per read: a connection silent for a whole scan interval is closed, which is

@@ -28,6 +28,8 @@ class DeferredWatch:
         self.violations: list[Violation] = []
         self._waiting: dict[Deferred[Any], CodeType] = {}
         """Those that haven't fired, with who has made them."""
+        self._forgotten: list[Deferred[Any]] = []
+        """Those that hadn't when a process died."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -53,19 +55,29 @@ class DeferredWatch:
 
     def forget(self) -> None:
         """A process has died: nobody knows which of them were its own."""
+        self._forgotten += self._waiting
+        self._waiting.clear()
+
+    def let_go(self) -> None:
+        """None of them will fire. What waits for them is dropped: puts hold some, and the collector doesn't look
+        into puts, so that a whole broker would stay."""
+        for deferred in (*self._forgotten, *self._waiting):
+            _callbacks(deferred).clear()
+        self._forgotten.clear()
         self._waiting.clear()
 
     def check_fired(self) -> None:
         """All processes have stopped in order: somebody still waits for what is left."""
-        left = [code for deferred, code in self._waiting.items() if _is_waited_for(deferred)]
+        left = [code for deferred, code in self._waiting.items() if _callbacks(deferred)]
         for code in left[:MOST_TOLD]:
             told = f"a Deferred made by {_named(code)} never fires, and is waited for"
             self.violations.append(Violation("never", told))
 
 
-def _is_waited_for(deferred: Deferred[Any]) -> bool:
+def _callbacks(deferred: Deferred[Any]) -> list[Any]:
     held = vars(deferred)  # by its older name up to Twisted 25.4
-    return bool(held["_callbacks"] if "_callbacks" in held else held["callbacks"])
+    callbacks: list[Any] = held["_callbacks"] if "_callbacks" in held else held["callbacks"]
+    return callbacks
 
 
 def _named(code: CodeType) -> str:

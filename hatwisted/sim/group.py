@@ -94,6 +94,9 @@ class Group:
         - changes: of configurations, before the request was sent
         - master, slave: who has answered, and its slave
         """
+        if changes == len(self.former_terms):  # mostly
+            sync_slaves, sync_flush, _ = self.terms[master]
+            return Terms(sync_slaves, sync_flush, self.terms[slave].durable_acks)
         since = [*self.former_terms[changes:], *self.terms.items()]
         masters = [terms for name, terms in since if name == master]
         return Terms(

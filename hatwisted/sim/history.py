@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from hatwisted.wire.codes import ResponseCode
 
@@ -38,8 +39,7 @@ class Place(NamedTuple):
     log_offset: int
 
 
-@dataclass(kw_only=True)
-class Sent:
+class Sent(msgspec.Struct, kw_only=True):
     """A message that a producer sends; the rest is what became of it.
 
     - body: unique among all messages
@@ -61,8 +61,8 @@ class Sent:
     commits: bool | None = None
     code: int | None = None
     place: Place | None = None
-    on: set[str] = field(default_factory=set)
-    durable_on: set[str] = field(default_factory=set)
+    on: set[str] = msgspec.field(default_factory=set)
+    durable_on: set[str] = msgspec.field(default_factory=set)
 
     @property
     def comes_later(self) -> bool:

@@ -109,13 +109,19 @@ class MemoryTransport(DirectTransport):
 
     def writeSomeData(self, data: bytes) -> int | Exception:
         """See DirectTransport: what the kernel has room for."""
-        if not self.other.connected and not self._network.held(self._peer.host, self._host.host):
+        if not self.other.connected and not self._network.held(self._there, self._here):
             return ConnectionLost()  # the kernel knows before the protocol is told
-        taken = data[: max(0, min(self._network.room(), self.bufferSize - len(self._unsent)))]
+        waiting = len(self._unsent)
+        room = min(self._network.room(), self.bufferSize - waiting)
+        taken = data if len(data) <= room else data[: max(0, room)]
         if taken:
-            self._add(taken, len(self._unsent) - self._queued)
+            self._add(taken, waiting - self._queued)
             self._send()
         return len(taken)
+
+    def startWriting(self) -> None:
+        """See DirectTransport."""
+        self._send()
 
     # -- ITransport, ITCPTransport
 
@@ -136,8 +142,10 @@ class MemoryTransport(DirectTransport):
 
     def _add(self, data: bytes, at: int) -> None:
         if self._writable():
-            self._unsent[at:at] = data
-            self.most_unsent = max(self.most_unsent, len(self._unsent))
+            unsent = self._unsent
+            unsent[at:at] = data
+            if len(unsent) > self.most_unsent:
+                self.most_unsent = len(unsent)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         self.write(b"".join(data))

@@ -65,7 +65,7 @@ class SimCall(msgspec.Struct, eq=False):
     owner: Owner
     function: Callable[..., object] | None
     args: tuple[Any, ...]
-    named: dict[str, Any]
+    named: dict[str, Any] | None
     cancelled: bool = False
 
     def getTime(self) -> float:
@@ -77,7 +77,7 @@ class SimCall(msgspec.Struct, eq=False):
         self._check()
         self.cancelled = True
         self.function = None
-        self.args, self.named = (), {}
+        self.args, self.named = (), None
 
     def reset(self, secondsFromNow: float) -> None:
         """See IDelayedCall."""
@@ -157,7 +157,7 @@ class SimClock:
         if delay < 0:
             raise ValueError(f"a call {delay} s from now")
         time = self.now + delay
-        call = SimCall(self, time, owner, function, args, named or {})
+        call = SimCall(self, time, owner, function, args, named)
         self._made = made = self._made + 1
         heappush(self._heap, (time, made, call))
         return call
@@ -178,7 +178,7 @@ class SimClock:
         heap, pop = self._heap, heappop
         while heap and heap[0][0] <= time:
             planned, _, call = pop(heap)
-            function = call.function
+            function, owner = call.function, call.owner
             if function is None:
                 continue
             if planned > self.now:
@@ -186,11 +186,13 @@ class SimClock:
             self.turns += 1
             if planned != call.planned:
                 pass  # it was moved
-            elif call.owner.alive and call.owner.paused_until <= planned:
+            elif owner.alive and owner.paused_until <= planned:
                 call.function = None
-                # A `suppress` costs as much as many a turn does.
-                try:  # noqa: SIM105
-                    function(*call.args, **call.named)
+                try:  # a `suppress` costs as much as many a turn does
+                    if call.named:
+                        function(*call.args, **call.named)
+                    else:
+                        function(*call.args)
                 except PowerLoss:
                     pass
             else:

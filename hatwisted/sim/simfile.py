@@ -15,7 +15,7 @@ from hatwisted.sim.diskstrike import Torn
 from hatwisted.sim.simclock import PowerLoss
 from hatwisted.sim.siminode import Inode
 from hatwisted.sim.trace import Trace
-from hatwisted.store.interfaces import Buffer, Cells, IFile, ILock, IPages, Longs
+from hatwisted.store.interfaces import Buffer, Cells, IFile, ILock, IPages, Longs, Outlet
 
 FEW = 1 << 12
 """Bytes that are as cheap to copy twice as to look at."""
@@ -108,6 +108,10 @@ class SimFile:
         with memoryview(data) as view:  # one copy less
             return bytes(view[offset : offset + size])
 
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        """See IFile."""
+        return socket.send(self.pread(size, offset))
+
     def data_from(self, offset: int) -> int:
         """See IFile."""
         self._disk.meet("pread", self.path)
@@ -130,14 +134,15 @@ class SimFile:
     def _write(self, blob: bytes, offset: int) -> None:
         if not blob:
             return
-        inode, end = self._inode, offset + len(blob)
+        disk, inode, end = self._disk, self._inode, offset + len(blob)
         if end > len(inode.data):
             inode.grow(end)
         inode.data[offset:end] = blob
         inode.note(offset, end)
-        inode.mtime = self._disk.seconds()
-        inode.allocated = max(inode.allocated, end)
-        self._disk.trace.note(f"write {self.path} {offset}", blob)
+        inode.mtime = disk.seconds()
+        if end > inode.allocated:
+            inode.allocated = end
+        disk.trace.note(f"write {self.path} {offset}", blob)
 
     def reserve(self, size: int) -> None:
         """See IFile."""

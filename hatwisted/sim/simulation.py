@@ -104,7 +104,7 @@ class Simulation:
         self._watch = LogWatch()
         self._deferreds = DeferredWatch()
         self._limits = TightLimits(self.violations)
-        self._deaths = 0
+        self._deaths = self._deaths_so_far()
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
             self.clock,
@@ -143,6 +143,10 @@ class Simulation:
             struck=dict(self.injector.struck),
             reached=self._limits.reached,
         )
+
+    def let_go(self) -> None:
+        """Nobody looks at this run any more: what is left of it is garbage, all of it."""
+        self._deferreds.let_go()
 
     def _run(self) -> None:
         if self.setup.tight:
@@ -195,9 +199,10 @@ class Simulation:
 
     def _pass_until(self, time: float) -> None:
         """Let time pass, under the operator's eyes."""
-        while self.clock.seconds() < time:
-            self.clock.run_until(min(time, self.clock.seconds() + LOOK))
-            deaths = sum(machine.deaths for machine in self.group.machines.values())
+        clock = self.clock
+        while clock.now < time:
+            clock.run_until(min(time, clock.now + LOOK))
+            deaths = self._deaths_so_far()
             if deaths != self._deaths:
                 self._deaths = deaths
                 self._deferreds.forget()
@@ -206,6 +211,9 @@ class Simulation:
             self.looked()
             if self.violations:
                 raise _Broken
+
+    def _deaths_so_far(self) -> list[int]:
+        return [machine.deaths for machine in self.group.machines.values()]
 
     # -- what clients see ------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ class Trace:
     def note(self, what: str, data: bytes | bytearray | memoryview = b"") -> None:
         """Something happened, with these bytes."""
         self.events += 1
-        noted, told = self._noted, what.encode()
-        noted += _WHEN.pack(self._seconds(), len(told), len(data))
-        noted += told
+        told = what.encode()
+        noted = self._noted
+        noted += _WHEN.pack(self._seconds(), len(told), len(data)) + told
         noted += data
         if len(noted) > AT_ONCE:
             self._work_in()

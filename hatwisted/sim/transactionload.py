@@ -8,9 +8,9 @@ committed at once, some rolled back, some only when a broker asks, and of those 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure

@@ -59,11 +59,38 @@ class IPages(Interface):
         """
 
 
+class Outlet(Protocol):
+    """A socket, as far as it's sent to without waiting. Failures are OSErrors; BlockingIOError: no room now."""
+
+    def fileno(self) -> int:
+        """Its descriptor; negative if it has none, as a connection in memory."""
+
+    def send(self, data: Buffer, flags: int = 0, /) -> int:
+        """How many of the bytes were taken, at least one."""
+
+
+class FileBytes(Protocol):
+    """A file whose bytes can go straight to a socket; see IFile."""
+
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        """See IFile."""
+
+
 class IFile(Interface):
     """One open file. Positions and sizes in bytes; every failure is an OSError."""
 
     def pread(size: int, offset: int) -> bytes:
         """Up to `size` bytes at `offset`; fewer only at the end of the file."""
+
+    def send(socket: Outlet, offset: int, size: int) -> int:
+        """Send bytes to a socket without a copy in this process; returns how many it has taken, 0 at the end of
+        the file. An OSError is the file's or the socket's, BlockingIOError says that the socket has no room now;
+        nothing was sent then.
+
+        - socket: where to
+        - offset: of the first byte
+        - size: how many at most
+        """
 
     def pwrite(buffers: Sequence[Buffer], offset: int) -> int:
         """Write all buffers one after the other at `offset`; returns the byte count. Partial writes are
@@ -173,6 +200,10 @@ class IReplicatedLog(Interface):
     def read(offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset`, never past a file's end nor past max_offset; b"" at the end.
         Raises KeyError-like `LookupError` when offset is below min_offset."""
+
+    def open_file(offset: int) -> tuple[FileBytes, int]:
+        """The open file that holds `offset`, and where in it, for whoever reads no further than max_offset before
+        anything else is asked of the log. Raises LookupError when offset is below min_offset."""
 
     def last_record_start() -> int:
         """Where the last whole record before max_offset begins, whatever follows it: a blank, or part of

@@ -1,13 +1,13 @@
 """Long work in steps, a slice of time in each round of the loop: what looks through a great deal for one request.
 
 The work is a generator that stops at every millisecond or so; its result is what it returns. All that is under way
-goes on in turns, step by step, so that a short one isn't kept waiting by the long ones. A first step is done at
-once: most work needs no other.
+goes on in turns, step by step, so that a short one isn't kept waiting by the long ones; the turns go round by
+host, and a host's by work, and no host has all the room. A first step is done at once: most work needs no other.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Generator, Hashable
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ MAX_OF_ONE = 16
 """Works of one owner under way: tools ask one at a time."""
 
 MAX_WORKS = 1024
-"""Works under way in all."""
+"""Works under way in all; of one host half of them."""
 
 RETRY = 0.1
 """Seconds until the next turn after one that failed."""
@@ -37,10 +37,11 @@ class TooMuchWork(Exception):
 
 
 class _Work:
-    __slots__ = ("done", "owner", "steps")
+    __slots__ = ("done", "host", "owner", "steps")
 
-    def __init__(self, owner: Hashable, steps: Generator[None, None, Any]) -> None:
+    def __init__(self, owner: Hashable, host: Hashable, steps: Generator[None, None, Any]) -> None:
         self.owner = owner
+        self.host = host
         self.steps = steps
         self.done: Deferred[Any] = Deferred()
 
@@ -50,15 +51,28 @@ class Steps:
 
     def __init__(self, clock: IReactorTime, name: str) -> None:
         self._clock = clock
-        self._works: deque[_Work] = deque()
+        self._works: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
+        """By host; the one whose turn it is comes first, and of its works likewise."""
         self._owned: Counter[Hashable] = Counter()
         self._timer = GuardedTimer(clock, name, self._turn, RETRY)
 
-    def run(self, owner: Hashable, steps: Generator[None, None, T]) -> Deferred[T]:
-        """Fires with what `steps` returns, or fails with what they raise, or TooMuchWork. owner: for whom."""
-        if len(self._works) >= MAX_WORKS or self._owned[owner] >= MAX_OF_ONE:
+    def run(
+        self, owner: Hashable, steps: Generator[None, None, T], host: Hashable | None = None
+    ) -> Deferred[T]:
+        """Fires with what `steps` returns, or fails with what they raise, or TooMuchWork.
+
+        - owner: for whom
+        - steps: the work
+        - host: where he is; None: nobody else is there
+        """
+        host = owner if host is None else host
+        own, all_works = self._owned[owner], self._owned.total()
+        of_host = len(self._works.get(host, ()))
+        if all_works >= MAX_WORKS or own >= MAX_OF_ONE or of_host >= MAX_WORKS // 2:
             return fail(
-                TooMuchWork(f"{self._owned[owner]} like it are under way for you, {len(self._works)} in all")
+                TooMuchWork(
+                    f"{own} like it are under way for you, {of_host} for your host, {all_works} in all"
+                )
             )
         try:
             next(steps)
@@ -66,8 +80,8 @@ class Steps:
             return succeed(end.value)
         except Exception:
             return fail(Failure())
-        work = _Work(owner, steps)
-        self._works.append(work)
+        work = _Work(owner, host, steps)
+        self._works.setdefault(host, deque()).append(work)
         self._owned[owner] += 1
         self._schedule()
         return work.done
@@ -75,7 +89,12 @@ class Steps:
     def forget(self, owner: Hashable) -> None:
         """Nobody waits for the owner's works any more; what they would have fired with never comes."""
         if self._owned.pop(owner, 0):
-            self._works = deque(work for work in self._works if work.owner != owner)
+            for host, works in [*self._works.items()]:
+                left = deque(work for work in works if work.owner != owner)
+                if left:
+                    self._works[host] = left
+                else:
+                    del self._works[host]
 
     def _schedule(self) -> None:
         if not self._timer.pending:
@@ -84,7 +103,7 @@ class Steps:
     def _turn(self) -> None:
         until = self._clock.seconds() + SLICE
         while self._works:
-            work = self._works.popleft()
+            work = self._next()
             try:
                 next(work.steps)
             except StopIteration as end:
@@ -94,11 +113,20 @@ class Steps:
                 self._ended(work)
                 work.done.errback(Failure())
             else:
-                self._works.append(work)
+                self._works.setdefault(work.host, deque()).append(work)
             if self._clock.seconds() >= until:
                 break
         if self._works:
             self._schedule()
+
+    def _next(self) -> _Work:
+        host, works = next(iter(self._works.items()))
+        work = works.popleft()
+        if works:
+            self._works.move_to_end(host)
+        else:
+            del self._works[host]
+        return work
 
     def _ended(self, work: _Work) -> None:
         self._owned[work.owner] -= 1

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.timing.throttle import LogThrottle, more_like_it
+from hatwisted.wire.networks import counted_as
 
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for a handshake (RocketMQ, by way of Netty: 10 s)."""
@@ -23,9 +24,9 @@ MAX_HANDSHAKES: Final = 1_000
 
 
 class HandshakeUnderWay(Protocol):
-    """A connection that isn't encrypted yet. host: the client's."""
+    """A connection that isn't encrypted yet. address: the client's host."""
 
-    host: str
+    address: str
 
     def give_up(self, reason: str) -> None:
         """Close at once."""
@@ -58,8 +59,8 @@ class Handshakes:
         if one in self._timers:
             return
         if len(self._timers) >= MAX_HANDSHAKES:
-            ((host, held),) = Counter(each.host for each in self._timers).most_common(1)
-            oldest = next(each for each in self._timers if each.host == host)
+            ((host, held),) = Counter(counted_as(each.address) for each in self._timers).most_common(1)
+            oldest = next(each for each in self._timers if counted_as(each.address) == host)
             oldest.give_up(
                 f"{MAX_HANDSHAKES} handshakes are under way, {held} of its host's; it's the oldest"
             )

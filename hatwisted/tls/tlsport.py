@@ -114,7 +114,7 @@ class FirstByte(Protocol):
     - port: the factory that accepted it
     - behind: the server's protocol
 
-    `host` is the client's address.
+    `address` is the client's host.
     """
 
     def __init__(self, port: TlsServerFactory, behind: IProtocol) -> None:
@@ -124,13 +124,13 @@ class FirstByte(Protocol):
         self._hello = b""
         self._layer: TlsLayer | None = None
         self._peer = "?"
-        self.host = "?"
+        self.address = "?"
 
     # ---- before
 
     def connectionMade(self) -> None:
         address = cast(ITCPTransport, self.transport).getPeer()
-        self.host = address.host
+        self.address = address.host
         self._peer = f"{address.host}:{address.port}"
         if not self._port.plain:
             self._handshakes.begin(self)

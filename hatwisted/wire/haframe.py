@@ -82,6 +82,21 @@ def encode_frames(start: int, body: Buffer, batch_size: int) -> list[Buffer]:
     return parts
 
 
+def encode_heads(start: int, size: int, batch_size: int) -> list[tuple[bytes, int]]:
+    """The same frames as `encode_frames` makes, of bodies that are elsewhere: of each one its header and how many
+    bytes follow it.
+
+    - start: log offset of the first byte
+    - size: how many bytes
+    - batch_size: bytes of a frame at most
+    """
+    end = start + size
+    return [
+        (_HEADER.pack(at, min(batch_size, end - at)), min(batch_size, end - at))
+        for at in range(start, end, batch_size)
+    ]
+
+
 class ReportReceiver:
     """Master side. Only the last complete 8 bytes matter; `count` counts all reports."""
 

@@ -98,7 +98,13 @@ LONGEST_PROGRAM = 64
 HONEST = b"what an honest client has sent"
 PIPELINED = (RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.GET_NAMESRV_CONFIG)
 """Requests that are quickly asked, and not so quickly answered."""
-CHANGES_SETTINGS = (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG)
+CHANGES_SETTINGS = (
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.UPDATE_NAMESRV_CONFIG,
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+    RequestCode.DELETE_ACL_CONFIG,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+)
 
 
 class Program:
@@ -182,12 +188,16 @@ class World:
         self.clients: list[Any] = [None] * CLIENTS
         self.inputs = 0
         self.changed = False
-        """Has somebody changed its configuration? Then it may refuse honest clients."""
+        """Has somebody changed its configuration, or its accounts? Then it may refuse honest clients."""
 
     def connection(self) -> Any:
         made = self.factory.buildProtocol(None)
         made.makeConnection(ClientsTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", 40000)))
         return made
+
+    def encoded(self, request: RemotingCommand, *, honest: bool = False) -> bytes:
+        """As a client sends it."""
+        return encode_command(request)
 
     def client(self, number: int) -> Any:
         known = self.clients[number]
@@ -208,7 +218,7 @@ class World:
     def ask(self, request: RemotingCommand) -> RemotingCommand:
         """As an honest client."""
         honest = self.connection()
-        honest.dataReceived(encode_command(request))
+        honest.dataReceived(self.encoded(request, honest=True))
         for _ in range(50):
             answers = RemotingReceiver().receive(honest.transport.value())
             if answers:
@@ -232,7 +242,7 @@ class World:
                 case _:
                     request = program.request()
                     self.changed |= request.code in CHANGES_SETTINGS
-                    TURNS.take(self.client(number).dataReceived, encode_command(request))
+                    TURNS.take(self.client(number).dataReceived, self.encoded(request))
             if choice & 1:
                 self.turn()
         for number in range(CLIENTS):
@@ -241,18 +251,29 @@ class World:
 
 
 class Server:
-    """Worlds, one after another. check: what has to hold after each input."""
+    """Worlds, one after another.
 
-    def __init__(self, make: Callable[[Parts], tuple[Any, Any]], check: Callable[[World], None]) -> None:
+    - make: a server of its parts, and its factory
+    - check: what has to hold after each input
+    - kind: of world
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Parts], tuple[Any, Any]],
+        check: Callable[[World], None],
+        kind: type[World] = World,
+    ) -> None:
         self._make = make
         self._check = check
+        self._kind = kind
         self._world: World | None = None
         self._failures: list[str] = []
 
     def __call__(self, data: bytes) -> None:
         world = self._world
         if world is None or world.inputs >= WORLD_INPUTS:
-            world = self._world = World(self._make)
+            world = self._world = self._kind(self._make)
         world.inputs += 1
         globalLogPublisher.addObserver(self._observe)
         try:
@@ -275,7 +296,8 @@ class Server:
             self._failures.append(f"{formatEvent(event)}\n{failure.getTraceback()}")
 
 
-def make_broker(parts: Parts) -> tuple[Any, Any]:
+def make_broker(parts: Parts, **more: Any) -> tuple[Any, Any]:
+    """more: fields of its configuration."""
     config = BrokerConfig(
         broker_role=BrokerRole.ASYNC_MASTER,
         broker_name="b",
@@ -291,6 +313,7 @@ def make_broker(parts: Parts) -> tuple[Any, Any]:
         message_delay_level="1s 5s",
         namesrv_addr="127.0.0.1:9876",
         enable_property_filter=True,
+        **more,
     )
     node = build_broker(config, parts)
     return node, node._factories[0]

@@ -94,6 +94,21 @@ def test_B151_a_link_split_at_every_byte_carries_the_same_log(group: BrokerGroup
     assert check_queues(group.slave_store) >= 100
 
 
+@BESIDE_JAVA
+def test_B88_B128_megabytes_that_a_slave_has_missed_arrive_at_once(group: BrokerGroup) -> None:
+    """Far more than a socket holds: a master of ours sends them straight from its files."""
+    group.slave.stop()
+    with group.master_client() as client:
+        results = [client.send("Missed", bytes([number]) * 60_000, number % 4) for number in range(250)]
+    assert {result.code for result in results} == {11}, "no slave was there"
+    group.slave.start()
+    end = group.wait_caught_up()
+    assert end > 250 * 60_000
+    group.stop()
+    assert first_difference(group.master_store, group.slave_store, end) is None
+    assert check_queues(group.slave_store) >= 250
+
+
 NAMED = [(OURS, JAVA, JAVA), (JAVA, OURS, OURS), (JAVA, JAVA, OURS)]
 
 

@@ -52,7 +52,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsGroup]:
         "aclPlainFile": folder / "plain_acl.yml",
     }
     of_master = {"credentialsFile": folder / "operator.yml", **shown}
-    made = TlsGroup(folder, OURS, asked, of_master, shown)
+    made = TlsGroup(folder, OURS, both=asked, of_master=of_master, client=shown)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HATWISTED_CREDENTIALS", str(folder / "operator.yml"))
         with made.running(TOPIC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -12,6 +13,8 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from hatwisted.remoting.eagerwrite import outlet, resume_when_writable
 
 BIG = 20 << 20
 """Bytes that no kernel takes from a writer while nobody reads."""
@@ -67,6 +70,25 @@ class Tap:
 
     def stopProducing(self) -> None:
         self.story.append("stop")
+
+
+class Filling(Tap):
+    """Sends as many bytes as the socket takes at a time."""
+
+    def __init__(self, transport: Any) -> None:
+        super().__init__()
+        self.sent = self.turns = 0
+        self._transport = transport
+
+    def resumeProducing(self) -> None:
+        self.turns += 1
+        socket = outlet(self._transport)
+        assert socket is not None, "resumed with bytes of ours in the way"
+        with contextlib.suppress(BlockingIOError):
+            while self.sent < BIG:
+                self.sent += socket.send(bytes(min(BIG - self.sent, 1 << 16)))
+            return
+        resume_when_writable(self._transport)
 
 
 class ConnectionCase:
@@ -202,6 +224,23 @@ class ConnectionCase:
         far.transport.loseConnection()
         yield self.until(lambda: near.reason)
         self.assertEqual(tap.story, ["pause", "resume", "stop"])
+
+    @inlineCallbacks
+    def test_a_producer_that_fills_the_socket_itself_is_resumed_when_it_is_writable(self) -> Any:
+        near, far = yield self.connected()
+        near.transport.registerProducer(producer := Filling(near.transport), True)
+        far.transport.pauseProducing()
+        producer.resumeProducing()
+        self.assertEqual(producer.turns, 1)
+        self.assertTrue(0 < producer.sent < BIG)
+        near.transport.write(b"queued")
+        self.assertIsNone(outlet(near.transport), "what is queued goes first")
+        sent = producer.sent
+        far.transport.resumeProducing()
+        yield self.until(lambda: len(far.got) == BIG + 6)
+        self.assertEqual(far.got, bytes(sent) + b"queued" + bytes(BIG - sent))
+        near.transport.loseConnection()
+        self.assertIsNone(outlet(near.transport))
 
     @inlineCallbacks
     def test_a_pull_producer_is_asked_whenever_there_is_room(self) -> Any:

@@ -23,13 +23,13 @@ from typing import NamedTuple
 from zope.interface import implementer
 
 from hatwisted.store.disk.filesystem import PosixFileSystem
-from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock, IPages
+from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, ILock, IPages, Outlet
 
 STALL_LIMIT = 50.0
 """Seconds a stalled call waits at most: a test that forgets to end its stall fails instead of hanging."""
 
 OPERATIONS = frozenset(
-    "open pread pwrite reserve extend datasync pages listdir exists size mtime stamp makedirs remove replace "
+    "open pread send pwrite reserve extend datasync pages listdir exists size mtime stamp makedirs remove replace "
     "read sync_folder sync_all usage lock".split()
 )
 
@@ -118,6 +118,10 @@ class FaultyFile:
     def pread(self, size: int, offset: int) -> bytes:
         self._fs.meet("pread", self._path, size)
         return self._inner.pread(size, offset)
+
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        self._fs.meet("send", self._path, size)
+        return self._inner.send(socket, offset, size)
 
     def data_from(self, offset: int) -> int:
         self._fs.meet("pread", self._path)

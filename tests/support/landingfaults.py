@@ -24,7 +24,7 @@ from hatwisted.pipeline.delta import commits, compaction, datafiles, orphans, ta
 from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
 from hatwisted.pipeline.iceberg import orphans as icebergorphans
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
-from hatwisted.pipeline.jobs.land import deltalanding, landing, locallanding
+from hatwisted.pipeline.jobs.land import deltalanding, landing, splitrows
 
 Fault = Callable[[], None]
 BOTH: dict[str, Fault] = {}
@@ -65,18 +65,18 @@ def tail_read_again() -> None:
 @of(BOTH)
 def last_row_lost() -> None:
     """The last row of a part of the log is left out."""
-    read = locallanding.read_split
+    read = splitrows.read_split
 
     def short(*arguments: Any, **more: Any) -> Iterator[pa.RecordBatch]:
         *most, last = list(read(*arguments, **more))
         yield from [*most, last.slice(0, last.num_rows - 1)]
 
-    locallanding.read_split = short
+    splitrows.read_split = short
 
 
 def _rows_by(change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
-    dated = locallanding.with_store_date
-    locallanding.with_store_date = lambda rows: change(dated(rows))
+    dated = splitrows.with_store_date
+    splitrows.with_store_date = lambda rows: change(dated(rows))
 
 
 def _with(rows: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

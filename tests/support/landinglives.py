@@ -27,11 +27,16 @@ import hatwisted
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support import landingfaults, letterfaults
 from tests.support.processgroup import process_group
 
+LOCAL, TASKS = "local", "tasks"
+"""What lands: the engine of that name, or tasks, as Spark's are, of a process that has no Spark."""
 BATCH_BYTES = 60_000
+PIECES = 3
+"""Tasks of a batch."""
 PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
 ROOMS = (
     *(os.path.join(PIPELINE, *path, "") for path in (("delta",), ("iceberg",), ("jobs", "land"))),
@@ -92,8 +97,9 @@ class Lives:
         self._folder = folder
 
     def live(self, fault: str | None = None, **more: Any) -> Life:
-        """One landing. more: `end`, the step; `after`, seconds to a kill; `checkpoint`, a folder of its own;
-        `into`, a table that the last messages of each `key` are merged into, instead of landing."""
+        """One landing. more: `by`, LOCAL or TASKS; `end`, the step; `after`, seconds to a kill; `checkpoint`, a
+        folder of its own; `into`, a table that the last messages of each `key` are merged into, instead of
+        landing."""
         told = str(self._folder / "life.json")
         Path(told).unlink(missing_ok=True)
         return self._order(**self._what, told=told, fault=fault, **more)
@@ -217,8 +223,10 @@ def _life(order: dict[str, Any]) -> None:
     with _printed(Path(order["told"]), os.getpid()).open("w") as printed:
         for stream in (1, 2):  # answers go another way
             os.dup2(printed.fileno(), stream)
+    tasks = InlineTasks() if order.get("by") == TASKS else None
     how = LandOptions(
-        engine="local",
+        engine="spark" if tasks else "local",
+        partitions=PIECES if tasks else None,
         max_bytes_per_trigger=BATCH_BYTES,
         compact_below=1 << 20,
         checkpoint=order.get("checkpoint"),
@@ -231,7 +239,7 @@ def _life(order: dict[str, Any]) -> None:
         if order.get("into"):
             found: LandResult | LatestResult = latest(order["table"], order["into"], key=order["key"])
         else:
-            found = land(order["stores"], order["table"], how)
+            found = land(order["stores"], order["table"], how, spark=tasks)
         sys.setprofile(None)
         said = f"{found.rows} rows"
     except PipelineError as error:

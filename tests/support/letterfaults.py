@@ -73,15 +73,14 @@ def letters_unpromised() -> None:
 @of(ICEBERG)
 def letters_first_() -> None:
     """Dead letters are committed before the batch that they are of."""
-    close = icebergfiles.LandedFiles.close
+    make = icebergfiles.LandedBatch.__init__
 
-    def before(self: Any) -> Any:
-        found = close(self)
+    def before(self: Any, *given: Any) -> None:
+        make(self, *given)
         self.keep()
         self.keep = lambda: None
-        return found
 
-    icebergfiles.LandedFiles.close = before  # type: ignore[method-assign]
+    icebergfiles.LandedBatch.__init__ = before  # type: ignore[method-assign]
 
 
 @of(ICEBERG)

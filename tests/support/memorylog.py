@@ -8,7 +8,19 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from hatwisted.store.errors import OffsetGap, StoreFull
-from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog
+from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, Outlet
+
+
+class MemoryFile:
+    """One file of a log, from `start` on."""
+
+    def __init__(self, log: MemoryLog, start: int) -> None:
+        self._log = log
+        self._start = start
+
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        """See IFile."""
+        return socket.send(self._log.read(self._start + offset, size))
 
 
 @implementer(IReplicatedLog)
@@ -54,6 +66,12 @@ class MemoryLog:
             raise self.read_error
         room = min(limit, self.file_size - offset % self.file_size)
         return bytes(self._bytes[offset - self.min_offset :][:room])
+
+    def open_file(self, offset: int) -> tuple[MemoryFile, int]:
+        """See IReplicatedLog."""
+        if offset < self.min_offset:
+            raise LookupError(offset)
+        return MemoryFile(self, offset - offset % self.file_size), offset % self.file_size
 
     def data_from(self, offset: int) -> int:
         """See LogBytes."""

@@ -7,11 +7,22 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from testbed.processes import REPOSITORY
 
 Program = subprocess.Popen[str]
+
+
+def has_members(program: Program) -> bool:
+    """Does anything still run that this one, dead or alive, has started, whatever group that is in?"""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # of a process that has just gone
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == program.pid and state not in "ZX":
+                return True
+    return False
 
 
 @contextmanager

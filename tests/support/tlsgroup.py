@@ -30,6 +30,7 @@ class TlsGroup:
 
     - folder: of all files
     - kind: who has made the servers
+    - version: of RocketMQ's servers
     - both: further settings of both; of_master: of the master alone
     - client: further TLS properties of the command line
     """
@@ -38,11 +39,13 @@ class TlsGroup:
         self,
         folder: Path,
         kind: Kind,
+        version: str = javarocketmq.VERSION,
         both: Mapping[str, Setting] | None = None,
         of_master: Mapping[str, Setting] | None = None,
         client: Mapping[str, Setting] | None = None,
     ) -> None:
         self.folder = folder
+        self.version = version
         self._client = client or {}
         server_certificate().write(folder, "server")
         authority().write(folder, "authority")
@@ -73,8 +76,8 @@ class TlsGroup:
         jvm = [option for option in javarocketmq.TEST_JVM if "tls" not in option]
         jvm += [f"-D{name}={value}" for name, value in self.tls.items()]
         return [
-            javarocketmq.namesrv("namesrv", self.folder, group.namesrv_port, jvm),
-            javarocketmq.broker("master", self.folder, settings, jvm),
+            javarocketmq.namesrv("namesrv", self.folder, group.namesrv_port, jvm, self.version),
+            javarocketmq.broker("master", self.folder, settings, jvm, self.version),
         ]
 
     def trusting(self, whom: str = "authority") -> Tls:

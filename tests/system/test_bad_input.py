@@ -93,6 +93,7 @@ HOPELESS = {
     + b" " * (MAX_HEADER + 1),
     "no JSON": struct.pack(">ii", 24, 20) + b"{" * 20,
     "JSON of another kind": struct.pack(">ii", 11, 7) + b'["x",1]',
+    "a number of 5,000 digits": struct.pack(">ii", 5013, 5009) + b'{"code":' + b"9" * 5000 + b"}",
     "no code": struct.pack(">ii", 17, 13) + b'{"opaque": 1}',
     "an unknown header type": struct.pack(">iI", 24, 7 << 24 | 20) + b"x" * 20,
     "a torn binary header": struct.pack(">iI", 24, 1 << 24 | 20) + b"\xff" * 20,

@@ -193,6 +193,20 @@ class CompleteTests(SynchronousTestCase):
 
 
 class FigureTests(SynchronousTestCase):
+    def test_each_limit_has_a_figure_that_tells_or_a_reason_why_none_has_to(self) -> None:
+        rows = table(PAGE, "What tells that one is met")
+        told = [each for row in rows for each in limits(row[1])]
+        self.assertEqual([each for each in told if told.count(each) > 1], [])
+        listed = {each for row in table(PAGE, "Where the limits live") for each in limits(row[-1])}
+        self.assertEqual(sorted(listed - set(told)), [], "add them to a row of figures, or of a reason")
+        self.assertEqual(sorted(set(told) - listed), [], "they aren't limits any more")
+        figures = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(), re.MULTILINE))
+        for tells, _ in rows:
+            if not re.fullmatch(r"-: \w+( \S+){2,}", tells):
+                named = re.fullmatch(r"`\w+`(, `\w+`)*", tells)
+                self.assertTrue(named, tells)
+                self.assertEqual(set(re.findall(r"\w+", tells)) - figures, set(), tells)
+
     def test_what_tells_that_a_limit_is_met_is_a_figure_of_the_page(self) -> None:
         figures = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(), re.MULTILINE))
         rows = table(METRICS, "What has a limit")

@@ -19,9 +19,10 @@ COMPILED = PACKAGE / "kernel" / "_signatures.pyx"
 
 def comparisons(source: str) -> list[str]:
     """Those by `==`, `in` and the like that a secret takes part in."""
+    tree = ast.parse(source) if SECRET_LIKE.search(source) else ast.Module([], [])
     return [
         ast.unparse(node)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         and not all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
         and any(SECRET_LIKE.search(name) for each in (node.left, *node.comparators) for name in names(each))

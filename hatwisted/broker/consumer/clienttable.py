@@ -171,8 +171,8 @@ class ClientTable:
         self._consumes: dict[Hashable, dict[str, None]] = {}
         self._produces: dict[Hashable, dict[str, None]] = {}
         """The groups of each connection: one that closes needn't be looked for in all."""
-        self._memberships = 0
-        self._subscriptions = 0
+        self.memberships = 0
+        self.subscriptions = 0
         """How many of MAX_MEMBERSHIPS and MAX_SUBSCRIPTIONS there are."""
 
     def heartbeat(self, key: Hashable, beat: Heartbeat, language: str, version: int) -> None:
@@ -195,16 +195,16 @@ class ClientTable:
             group = self.consumers.get(data.group)
             if group is None:
                 group = self.consumers[data.group] = ConsumerGroup(data)
-            self._memberships += 0 if key in group.members else memberships_of(data.group)
+            self.memberships += 0 if key in group.members else memberships_of(data.group)
             self._consumes.setdefault(key, {})[data.group] = None
-            self._subscriptions -= group.size
+            self.subscriptions -= group.size
             news = group.join(key, member, data)
-            self._subscriptions += group.size
+            self.subscriptions += group.size
             if news:
                 self._changed(data.group, group)
         for name in beat.producers:
             members = self.producers.setdefault(name, {})
-            self._memberships += 0 if key in members else memberships_of(name)
+            self.memberships += 0 if key in members else memberships_of(name)
             members[key] = member
             self._produces.setdefault(key, {})[name] = None
         if beat.producers:
@@ -227,10 +227,10 @@ class ClientTable:
             (ConsumerGroup(data) if group is None else group).more(data)
             for group, data in zip(groups, beat.consumers, strict=True)
         )
-        if joined and self._memberships + joined > MAX_MEMBERSHIPS:
-            raise BadClientData(f"clients have {self._memberships} memberships in groups already")
-        if topics > 0 and self._subscriptions + topics > MAX_SUBSCRIPTIONS:
-            raise BadClientData(f"consumer groups have {self._subscriptions} subscriptions already")
+        if joined and self.memberships + joined > MAX_MEMBERSHIPS:
+            raise BadClientData(f"clients have {self.memberships} memberships in groups already")
+        if topics > 0 and self.subscriptions + topics > MAX_SUBSCRIPTIONS:
+            raise BadClientData(f"consumer groups have {self.subscriptions} subscriptions already")
 
     def _keep(self, key: Hashable) -> None:
         now = self._clock.seconds()
@@ -312,7 +312,7 @@ class ClientTable:
         if members is None or members.pop(key, None) is None:
             return
         _leave(self._produces, key, name)
-        self._memberships -= memberships_of(name)
+        self.memberships -= memberships_of(name)
         if not members:
             del self.producers[name]
 
@@ -327,9 +327,9 @@ class ClientTable:
         if group is None or group.members.pop(key, None) is None:
             return
         _leave(self._consumes, key, name)
-        self._memberships -= memberships_of(name)
+        self.memberships -= memberships_of(name)
         if not group.members:
-            self._subscriptions -= group.size
+            self.subscriptions -= group.size
             del self.consumers[name]
             self._gone(name)
         self._changed(name, group)

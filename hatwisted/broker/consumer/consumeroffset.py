@@ -77,6 +77,8 @@ class ConsumerOffsetTable:
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
         self._room = 0
+        self.left_out_total = 0
+        """Rows and queues that weren't kept for want of room."""
         """Bytes that are certainly left; what is removed counts with the next look."""
         self._recount_at = 0.0
         self._deleted = 0
@@ -128,6 +130,7 @@ class ConsumerOffsetTable:
             self._recount_at = now + RECOUNT
             self._room = MAX_BYTES - len(encode_progress(self.progress()))
         if size > self._room:
+            self.left_out_total += 1
             if (others := self._complaints.admit("full")) is not None:
                 self._log.error(
                     "{limit} bytes of consumer offsets: those of {key} aren't kept{more}; "

@@ -118,6 +118,7 @@ class ConsumerProcessors:
         self.clients.heartbeat(connection, beat, request.language, request.version)
         for data in beat.consumers:
             self._filters.register(data.group, data.subscriptions)
+        self._filters.go_on()
         return response(request)
 
     def _prepare(self, data: ConsumerData) -> None:

@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.role import Role
-from hatwisted.broker.tabletext import TableText
+from hatwisted.broker.tabletext import KeptBody, TableText
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 from hatwisted.wire.consumerdata import TOOLS_GROUP
 from hatwisted.wire.registration import DataVersion, decode_body, encode_body
@@ -99,6 +99,7 @@ class SubscriptionGroupTable:
         self._listeners: list[Callable[[], None]] = []
         self._full = LogThrottle(clock)
         self._text = TableText("subscriptionGroupTable")
+        self._body = KeptBody(lambda: encode_body(self.table()))
         self.version = DataVersion(timestamp=self._now())
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -183,7 +184,7 @@ class SubscriptionGroupTable:
 
     def encode_compact(self) -> bytes:
         """The answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
-        return encode_body(self.table())
+        return self._body.of(self.version)
 
     def decode(self, data: bytes) -> None:
         """Take over subscriptionGroup.json: its groups join those every broker has. Raises ValueError."""

@@ -1,9 +1,10 @@
 """Which expression each consumer group filters each topic by: `config/consumerFilter.json`.
 
-A heartbeat's SQL92 subscriptions are compiled here, once, and pulls are answered by the compiled form. The
-rules are those of 4.9.7's ConsumerFilterManager: a newer version of a subscription replaces an older one; one
-that can't be compiled removes its forerunner, so that the group's pulls are refused rather than filtered by
-what was meant before; a group that leaves is only marked dead, and forgotten a day later.
+A heartbeat's SQL92 subscriptions are compiled here, once, and pulls are answered by the compiled form. What
+takes long is compiled in turns (`waitingexpressions`), or when a pull is the first to ask for it. The rules
+are those of 4.9.7's ConsumerFilterManager: a newer version of a subscription replaces an older one; one that
+can't be compiled removes its forerunner, so that the group's pulls are refused rather than filtered by what
+was meant before; a group that leaves is only marked dead, and forgotten a day later.
 
 Broken expressions are refused whether or not filtering is switched on (`enablePropertyFilter`): it is only
 asked when a pull has found its filter.
@@ -11,7 +12,7 @@ asked when a pull has found its filter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -20,8 +21,10 @@ from twisted.logger import Logger
 
 from hatwisted.broker.filter.bloomfilter import BITS, bloom_positions
 from hatwisted.broker.filter.subscriptiondata import Subscription
+from hatwisted.broker.filter.waitingexpressions import WaitingExpressions
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import Lookup, Sql92Filter, sql92_filter
+from hatwisted.sqlfilter.parser import MAX_PARTS
 from hatwisted.store.interfaces import Buffer
 from hatwisted.store.queue.reading import RecordTest
 from hatwisted.wire import fastjson
@@ -35,7 +38,7 @@ KEEP_DEAD = 24 * 3600 * 1000
 
 MAX_TEXT = 1 << 19
 """Characters of all expressions together, and of the names they stand under: some 7,000 of usual length, and at
-most 100 MiB when compiled. A filter beyond that isn't taken; its group's pulls are answered that there is none."""
+most 100 MiB when compiled. Beyond that none is compiled; its group's pulls are answered that there is none."""
 
 SIMPLE = 32
 """Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""
@@ -82,11 +85,11 @@ def record_lookup(record: Buffer) -> Lookup:
 
 def record_test(compiled: Sql92Filter) -> RecordTest:
     """Does a record match?"""
-    return RecordTest(lambda record: compiled.matches(record_lookup(record)), _effort(compiled))
+    return RecordTest(lambda record: compiled.matches(record_lookup(record)), _effort(compiled.size))
 
 
-def _effort(compiled: Sql92Filter) -> int:
-    return 1 + compiled.size // SIMPLE
+def _effort(size: int) -> int:
+    return 1 + size // SIMPLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,9 @@ class ConsumerFilterTable:
         self.enabled = options.enabled
         self.support_retry = options.support_retry
         self._groups: dict[str, dict[str, ConsumerFilter]] = {}
+        self._waiting = WaitingExpressions(clock, self._compile)
         self._text = 0
+        """How many of MAX_TEXT there are, compiled or not."""
         self._refused: dict[int, int] = {}
         """By hashes, of group and topic and of the expression: those that aren't taken may be of any length."""
         self._listeners: list[Callable[[], None]] = []
@@ -132,8 +137,19 @@ class ConsumerFilterTable:
         for listener in self._listeners:
             listener()
 
+    @property
+    def characters(self) -> int:
+        """How many of MAX_TEXT there are."""
+        return self._text
+
     def find(self, topic: str, group: str) -> ConsumerFilter | None:
-        """The group's filter of the topic, dead or alive."""
+        """The group's filter of the topic, dead or alive. One that waits is compiled now."""
+        wanted = self._waiting.take(group, topic)
+        if wanted is not None:
+            self._compile(group, wanted)
+        return self._compiled(topic, group)
+
+    def _compiled(self, topic: str, group: str) -> ConsumerFilter | None:
         return self._groups.get(group, {}).get(topic)
 
     def shown(self, topic: str, group: str) -> str:
@@ -149,8 +165,10 @@ class ConsumerFilterTable:
             known = self.find(look(PROPERTY_RETRY_TOPIC) or "", group)
             return known is None or known.compiled.matches(look)
 
-        known = self._groups.get(group, {}).values()
-        return RecordTest(passes, max((_effort(each.compiled) for each in known), default=1))
+        efforts = [_effort(each.compiled.size) for each in self._groups.get(group, {}).values()]
+        if group in self._waiting:
+            efforts.append(_effort(MAX_PARTS))
+        return RecordTest(passes, max(efforts, default=1))
 
     def carried_test(self, group: str, wanted: Subscription) -> RecordTest | None:
         """The test of a subscription that a pull brings along. None, which lets everything through, if it can't
@@ -164,23 +182,43 @@ class ConsumerFilterTable:
     # ---- who wants what
 
     def register(self, group: str, subscriptions: Iterable[Subscription]) -> None:
-        """Take a heartbeat's subscriptions, which are all that the group has."""
+        """Take a heartbeat's subscriptions, which are all that the group has. Follow by `go_on`, once for all."""
         topics = set()
         for wanted in subscriptions:
             topics.add(wanted.topic)
             if not wanted.by_tag:
                 self._register(group, wanted)
+        self._keep_only(group, topics)
+
+    def go_on(self) -> None:
+        """Compile what heartbeats have brought: some at once, the rest in turns of their own."""
+        self._waiting.go_on()
+
+    def unregister(self, group: str) -> None:
+        """The group's last member has gone."""
+        self._keep_only(group, ())
+
+    def stop(self) -> None:
+        """Compile no more in turns."""
+        self._waiting.stop()
+
+    def _keep_only(self, group: str, topics: Container[str]) -> None:
+        """These are all that the group wants now."""
+        for unwanted in self._waiting.take_others(group, topics):
+            self._text -= _length(group, unwanted.topic, unwanted.expression)
         for topic, known in self._groups.get(group, {}).items():
             if topic not in topics:
                 self._die(known)
 
-    def unregister(self, group: str) -> None:
-        """The group's last member has gone."""
-        for known in self._groups.get(group, {}).values():
-            self._die(known)
-
     def _register(self, group: str, wanted: Subscription) -> None:
-        old = self.find(wanted.topic, group)
+        waiting = self._waiting.find(group, wanted.topic)
+        if waiting is not None:
+            if wanted.version > waiting.version:
+                self._waiting.take(group, wanted.topic)
+                self._text -= _length(group, waiting.topic, waiting.expression)
+                self._have_compiled(group, wanted)
+            return
+        old = self._compiled(wanted.topic, group)
         if old is None or (wanted.version > old.version and _differs(old, wanted)):
             self._replace(group, wanted, old)
         elif wanted.version >= old.version:
@@ -194,13 +232,23 @@ class ConsumerFilterTable:
     def _replace(self, group: str, wanted: Subscription, old: ConsumerFilter | None) -> None:
         if old is not None:
             self._remove(old)
+        self._have_compiled(group, wanted)
+
+    def _have_compiled(self, group: str, wanted: Subscription) -> None:
+        length = _length(group, wanted.topic, wanted.expression)
+        if self._text + length > MAX_TEXT:
+            self._log_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
+            return
+        self._text += length
+        self._waiting.put(group, wanted)
+
+    def _compile(self, group: str, wanted: Subscription) -> None:
+        """One that has waited."""
+        self._text -= _length(group, wanted.topic, wanted.expression)
         try:
             compiled = compile_filter(wanted.expression_type, wanted.expression)
         except Sql92Error as error:
             self._log_refused(group, wanted, str(error))
-            return
-        if self._text + _length(group, wanted.topic, wanted.expression) > MAX_TEXT:
-            self._log_refused(group, wanted, f"there are more than {MAX_TEXT} characters of expressions")
             return
         self._log_ignored(group, wanted, compiled)
         new = ConsumerFilter(

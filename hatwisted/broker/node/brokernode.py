@@ -257,6 +257,11 @@ class BrokerNode(Service):
         return sum(factory.rejected_total for factory in self._factories)
 
     @property
+    def busy_answers(self) -> int:
+        """Requests answered SYSTEM_BUSY, for any reason."""
+        return sum(factory.busy_total for factory in self._factories)
+
+    @property
     def incomplete_bytes(self) -> int:
         """What connections hold of frames that haven't ended, and of requests that wait for their turn."""
         return self.parts.connections.partial.total

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar, cast
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.put.missingcopies import MissingCopies
@@ -107,6 +107,14 @@ class PutAcks:
             return Refusal(ResponseCode.SYSTEM_BUSY, text)
         reason = self._replication.refusal() if self._replication is not None else None
         return None if reason is None else Refusal(ResponseCode.SYSTEM_ERROR, reason)
+
+    def copied(self, end: int, ahead: int) -> Deferred[int]:
+        """Fires once slaves have the log up to `end`, or a put that waits for that would be answered in any case.
+        At once if they are no more than `ahead` bytes behind, or can't be waited for."""
+        slaves = self._replication
+        if slaves is None or slaves.fall_behind <= ahead or not slaves.is_slave_ok(end):
+            return succeed(end)
+        return cast(Wait, slaves.wait)(end, end, self._clock.seconds() + slaves.timeout)
 
     def lacks_slave(self, end: int) -> bool:
         """Does a put that ends at `end` need a slave, and none is near enough to be waited for?"""

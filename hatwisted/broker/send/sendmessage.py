@@ -7,7 +7,7 @@ what the log and PutAcks refuse is ours, and has other codes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from twisted.logger import Logger
@@ -20,6 +20,7 @@ from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.kernel import SendAnswers, SettledPuts, message_ids
+from hatwisted.remoting.sendwindows import SendWindow
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -96,9 +97,25 @@ class SendProcessor:
                 self._log.failure("a send of {peer} failed", peer=connection.peer)
                 remark = f"{type(error).__name__}: {error}"
                 connection.reply(request, response(request, ResponseCode.SYSTEM_ERROR, remark))
-        if puts:
+        if puts and self._acks.may_wait:
+            self._put_counted(connection, puts)
+        elif puts:
             self._store.append(puts)
             self._acks.settle(puts, partial(self._answer, connection), self._settled.hold)
+
+    def _put_counted(self, connection: RemotingConnection, puts: list[Put[RemotingCommand]]) -> None:
+        """Append and settle these. Until they are answered they count in the window of their client's address;
+        those of which none wants to wait until slaves have them, if these are behind."""
+        log = self._store.log
+        begin = log.max_offset
+        self._store.append(puts)
+        end = log.max_offset
+        read = _Unanswered(len(puts), end - begin, connection.window, partial(self._answer, connection))
+        self._acks.settle(puts, read.answer, self._settled.hold)
+        if read.left:
+            read.waits = True
+        else:
+            self._acks.copied(end, connection.window.most).addCallback(read.give_back)
 
     def _refusal(self) -> Refused | None:
         if self._state.stopping:
@@ -145,6 +162,42 @@ class SendProcessor:
             return encode_command(response(request, code, remark, ext))
         connection.reply(request, response(request, code, put.reason or status.value))
         return b""
+
+
+class _Unanswered:
+    """Puts of one read.
+
+    - left: how many aren't answered
+    - size: of all of them in the log
+    - window: of their client
+    - tell: answers some
+    """
+
+    __slots__ = ("_size", "_tell", "_window", "left", "waits")
+
+    def __init__(
+        self,
+        left: int,
+        size: int,
+        window: SendWindow,
+        tell: Callable[[Sequence[Put[RemotingCommand]]], None],
+    ) -> None:
+        self.left = left
+        self.waits = False
+        """Is it the last answer that gives their room back?"""
+        self._size, self._window, self._tell = size, window, tell
+        window.take(size)
+
+    def answer(self, puts: Sequence[Put[RemotingCommand]]) -> None:
+        """Some of them are settled."""
+        self.left -= len(puts)
+        if self.waits and not self.left:
+            self.give_back()
+        self._tell(puts)
+
+    def give_back(self, _result: object = None) -> None:
+        """They don't count any longer."""
+        self._window.give_back(self._size)
 
 
 def refuse_on_slave(connection: RemotingConnection, requests: Sequence[RemotingCommand]) -> None:

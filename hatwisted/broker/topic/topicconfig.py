@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.requests import Refusal
-from hatwisted.broker.tabletext import TableText
+from hatwisted.broker.tabletext import KeptBody, TableText
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH, SCHEDULE_TOPIC
 from hatwisted.wire.registration import (
@@ -122,6 +122,7 @@ class TopicConfigTable:
         self._listeners: list[Callable[[], None]] = []
         self._on_made: list[Callable[[str], None]] = []
         self._text = TableText("topicConfigTable")
+        self._body = KeptBody(lambda: encode_body(self.table()))
         self.version = DataVersion(timestamp=self._now())
         self.filed = 0
         """When the table in the file that was read had changed last (ms); 0 without a file."""
@@ -288,7 +289,7 @@ class TopicConfigTable:
 
     def encode_compact(self) -> bytes:
         """The answer to GET_ALL_TOPIC_CONFIG."""
-        return encode_body(self.table())
+        return self._body.of(self.version)
 
     def decode(self, data: bytes) -> None:
         """Take over topics.json: its topics join those of the first start. Raises ValueError."""

@@ -1,29 +1,25 @@
-"""Encrypting a command's connections: `--tls`, and RocketMQ's own file of TLS properties.
-
-mqadmin takes `-Dtls.enable=true` and reads `/etc/rocketmq/tls.properties`, or the file that
-`-Dtls.config.file` names; here `--tls` and `--tls-properties` do the same. Other than there, a server's
-certificate is checked unless the file or `--tls-verify` says otherwise.
-"""
+"""Encrypting a command's connections: `--tls`, and RocketMQ's own file of TLS properties."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
 from hatwisted.cli.optiongroup import ConnectionOption, option_group
-from hatwisted.clientcore.tls import VERIFY, Tls, Verify
-from hatwisted.config.errors import ConfigError
-from hatwisted.config.javaproperties import parse_properties
-from hatwisted.config.tlskeys import TLS_FILE
+from hatwisted.clientcore.tls import VERIFY, Tls
+from hatwisted.clientcore.tlsfile import (
+    FILE_VARIABLE,
+    TLS_VARIABLE,
+    USERS_FILE,
+    VERIFY_VARIABLE,
+    find_tls,
+)
+from hatwisted.wire.javaproperties import TLS_FILE
 
-USERS_FILE: Final = ".hatwisted/tls.properties"
-"""In a user's home folder; looked at before RocketMQ's."""
-MAX_SIZE: Final = 64 << 10
-"""Bytes of such a file."""
 META: Final = "hatwisted.tls"
 
 
@@ -35,15 +31,15 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     click.option(
         "--tls/--no-tls",
         cls=ConnectionOption,
-        envvar="HATWISTED_TLS",
+        envvar=TLS_VARIABLE,
         expose_value=False,
         callback=_noted,
-        help="Encrypt connections (also from HATWISTED_TLS).",
+        help=f"Encrypt connections (also from {TLS_VARIABLE}).",
     ),
     click.option(
         "--tls-properties",
         cls=ConnectionOption,
-        envvar="HATWISTED_TLS_PROPERTIES",
+        envvar=FILE_VARIABLE,
         type=click.Path(dir_okay=False),
         expose_value=False,
         callback=_noted,
@@ -52,6 +48,7 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     click.option(
         "--tls-verify",
         cls=ConnectionOption,
+        envvar=VERIFY_VARIABLE,
         type=click.Choice(VERIFY),
         expose_value=False,
         callback=_noted,
@@ -66,11 +63,8 @@ def tls_of(context: click.Context) -> Tls | None:
     if not given.get("tls"):
         _check_nothing_meant(context)
         return None
-    path = given.get("tls_properties")
-    file = (
-        Path(path) if path else next(filter(Path.is_file, (Path.home() / USERS_FILE, Path(TLS_FILE))), None)
-    )
-    return tls_of_properties({} if file is None else _properties(file), given.get("tls_verify"))
+    named = {FILE_VARIABLE: path} if (path := given.get("tls_properties")) else {}
+    return find_tls(named, Path.home(), given.get("tls_verify"))
 
 
 def _check_nothing_meant(context: click.Context) -> None:
@@ -80,33 +74,3 @@ def _check_nothing_meant(context: click.Context) -> None:
     for name, option in (("tls_properties", "--tls-properties"), ("tls_verify", "--tls-verify")):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise ValueError(f"{option} is given without --tls: nothing would be encrypted; add --tls")
-
-
-def tls_of_properties(properties: dict[str, str], verify: str | None = None) -> Tls:
-    """What a file of TLS properties says to clients. verify: counts more than `tls.client.authServer`."""
-    if verify is None:
-        # RocketMQ's check doesn't look at host names.
-        said = properties.get("tls.client.authServer", "").strip().lower()
-        verify = {"true": "chain", "false": "none"}.get(said, "full")
-
-    def value(name: str) -> str | None:
-        return properties.get(f"tls.client.{name}") or None
-
-    return Tls(
-        trust_file=value("trustCertPath"),
-        certificate=value("certPath"),
-        key=value("keyPath"),
-        key_password=value("keyPassword"),
-        verify=cast(Verify, verify),
-    )
-
-
-def _properties(path: Path) -> dict[str, str]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SIZE)
-        return {entry.key: entry.value for entry in parse_properties(data, str(path))}
-    except OSError as error:
-        raise ValueError(f"{path}: can't be read: {error.strerror or error}") from None
-    except ConfigError as error:
-        raise ValueError(str(error)) from None

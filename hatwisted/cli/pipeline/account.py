@@ -1,14 +1,21 @@
-"""The account by which commands reach a cluster from Spark's processes and from this one: `--credentials`."""
+"""As whom, and how encrypted, commands reach a cluster from Spark's processes and from this one: `--credentials`,
+`--tls`.
+
+By the environment, which Spark's processes inherit: as options the keys would be in its plans and pages.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
+from hatwisted.cli.optiongroup import option_group
+from hatwisted.clientcore import tlsfile
 from hatwisted.clientcore.credentialfile import (
     ACCESS_KEY_VARIABLE,
     FILE_VARIABLE,
@@ -19,10 +26,14 @@ from hatwisted.clientcore.credentialfile import (
     read_credentials,
 )
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.clientcore.tls import VERIFY
+from hatwisted.wire.javaproperties import TLS_FILE
+
+HOW: Final = ("tls_properties", "tls_verify")
+COMMAND_LINE: Final = ParameterSource.COMMANDLINE
 
 
 def _use(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-    """By the environment, which Spark's processes inherit: as options the keys would be in its plans and pages."""
     if value is None:
         return
     try:
@@ -45,6 +56,77 @@ credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.o
 )
 
 
+def _tls(_context: click.Context, _parameter: click.Parameter, value: bool | None) -> None:
+    if value is not None:
+        os.environ[tlsfile.TLS_VARIABLE] = str(value).lower()
+
+
+def _properties(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    try:
+        tlsfile.read_properties(Path(value))
+    except BadSetting as error:
+        raise click.BadParameter(str(error)) from None
+    os.environ[tlsfile.FILE_VARIABLE] = str(Path(value).absolute())
+
+
+def _verify(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        os.environ[tlsfile.VERIFY_VARIABLE] = value
+
+
+def check_encrypted(given: Mapping[str, str]) -> None:
+    """UsageError if a command's line says how to encrypt, and nobody that it is to be done: it would be plain.
+
+    given: options of the connection
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    said = next((name for name in HOW if context.get_parameter_source(name) is COMMAND_LINE), None)
+    if (
+        said is not None
+        and tlsfile.TLS_VARIABLE not in os.environ
+        and not any(name.lower() == "tls" for name in given)
+    ):
+        option = f"--{said.replace('_', '-')}"
+        raise click.UsageError(f"{option} is given without --tls: nothing would be encrypted; add --tls")
+
+
+tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
+    click.option(
+        "--tls/--no-tls",
+        default=None,
+        expose_value=False,
+        callback=_tls,
+        help=f"Encrypt connections to a cluster (also from {tlsfile.TLS_VARIABLE}).",
+    ),
+    click.option(
+        "--tls-properties",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        expose_value=False,
+        callback=_properties,
+        help="RocketMQ's TLS properties (tls.client.*); "
+        f"{tlsfile.FILE_VARIABLE}, ~/{tlsfile.USERS_FILE}, then {TLS_FILE}, if not given.",
+    ),
+    click.option(
+        "--tls-verify",
+        type=click.Choice(VERIFY),
+        expose_value=False,
+        callback=_verify,
+        help="What of a server's certificate is checked: chain and host name (full), chain, or nothing.",
+    ),
+)
+
+
+account_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
+    credentials_option, tls_options
+)
+"""--credentials, --tls..."""
+
+
 def settings_of(namesrv: str, given: dict[str, str]) -> Any:
     """Where the cluster is. Only with options does this need the extra "pipeline".
 
@@ -54,9 +136,11 @@ def settings_of(namesrv: str, given: dict[str, str]) -> Any:
     from hatwisted.blocking.settings import ClusterSettings
     from hatwisted.clientcore.address import split_addresses
 
+    check_encrypted(given)
     if not given:
         account = find_credentials(os.environ, Path.home())
-        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account)
+        tls = tlsfile.find_tls(os.environ, Path.home()) if tlsfile.wants_tls(os.environ) else None
+        return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account, tls=tls)
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
     return cluster_settings(rocketmq_options({**given, "namesrvAddr": namesrv}))

@@ -11,7 +11,7 @@ from hatwisted.cli.errors import EXIT_PROBLEMS
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.account import credentials_option, settings_of
+from hatwisted.cli.pipeline.account import account_options, settings_of
 from hatwisted.cli.pipeline.landcommand import land
 from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
@@ -289,7 +289,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     callback=key_values,
     help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
-@credentials_option
+@account_options
 @json_option
 @job
 def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **options: Any) -> int:

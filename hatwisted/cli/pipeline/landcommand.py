@@ -13,6 +13,7 @@ from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
+from hatwisted.cli.pipeline.landingoptions import following_options, upkeep_options
 from hatwisted.cli.pipeline.sourceoptions import read_from, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import JobBar, chose_spark, job, master_option, print_result, session
 
@@ -27,15 +28,7 @@ NEW_FOLDER = click.Path(file_okay=False)
 @click.argument("table", type=NEW_FOLDER)
 @source_options
 @click.option("--topic", "topics", multiple=True, help="With -n: this topic; may be repeated.")
-@click.option("--follow", is_flag=True, help="Keep landing what is appended, until Ctrl-C.")
-@click.option(
-    "--every",
-    type=click.FloatRange(0, min_open=True),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --follow: seconds between two commits.",
-)
+@following_options
 @click.option(
     "--checkpoint", type=NEW_FOLDER, help="Folder for the landing's progress; by default next to the table."
 )
@@ -49,7 +42,7 @@ NEW_FOLDER = click.Path(file_okay=False)
     "protobuf, where FILE is FILE:MESSAGE. May be repeated.",
 )
 @click.option("--max-bytes", type=Size(), help="Maximum bytes of log in one commit.")
-@click.option("--no-compact", is_flag=True, help="Don't merge small files.")
+@upkeep_options
 @click.option(
     "--engine",
     type=click.Choice(["auto", "local", "spark"]),
@@ -96,6 +89,7 @@ def _landed(
         columns=options["columns"].split(",") if options["columns"] else None,
         max_bytes_per_trigger=options["max_bytes"] or landoptions.MAX_BYTES_PER_TRIGGER,
         compact_below=None if options["no_compact"] else landoptions.COMPACT_BELOW,
+        vacuum=options["vacuum"],
         schemas=parse_schemas(options["schemas"]),
     )
     checks.check_landing(stores, how.columns, how.checkpoint)

@@ -26,6 +26,8 @@ def land_lines(result: Any) -> Iterator[str]:
         yield f"{counted(result.removed, 'file')} of an earlier, interrupted run removed"
     if result.compacted:
         yield f"{counted(result.compacted, 'small file')} compacted"
+    if result.vacuumed:
+        yield f"{counted(result.vacuumed, 'file')} replaced long ago removed"
     if result.dead_letters:
         why = ", ".join(f"{count:,} {reason}" for reason, count in result.dead_letters.items())
         count = counted(sum(result.dead_letters.values()), "body", "bodies")

@@ -10,7 +10,7 @@ import click
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.optionvalues import Instant, StorePath
 from hatwisted.cli.pipeline import checks
-from hatwisted.cli.pipeline.account import credentials_option
+from hatwisted.cli.pipeline.account import account_options, check_encrypted
 from hatwisted.cli.pipeline.sparkrun import key_values
 
 selection_options = option_group(
@@ -28,7 +28,13 @@ source_options = option_group(
         metavar="HOST:PORT[;...]",
         help="Read from this cluster instead of from STOREs.",
     ),
-    click.option("--pattern", metavar="REGEX", help="With -n: the topics whose whole name matches."),
+    click.option(
+        "--pattern",
+        "--topics",
+        "pattern",
+        metavar="REGEX",
+        help="With -n: the topics whose whole name matches.",
+    ),
     click.option(
         "--option",
         "source",
@@ -37,9 +43,9 @@ source_options = option_group(
         callback=key_values,
         help="An option of the source; docs/pipeline/topics.md and files.md list them (tls, mode, ...).",
     ),
-    credentials_option,
+    account_options,
 )
-"""--namesrv, --pattern, --option, --credentials: messages over the network instead of from stores."""
+"""--namesrv, --pattern, --option, --credentials, --tls...: messages over the network instead of from stores."""
 
 
 def read_from(
@@ -60,6 +66,7 @@ def read_from(
         raise click.UsageError("--pattern goes with -n: a STORE's messages are all of its topics'")
     if stores and topics and whole:
         raise click.UsageError("--topic goes with -n: of STOREs all topics land; export takes single ones")
+    check_encrypted(options["source"])
     checks.check_options(options["source"], cluster=not stores)
     if stores:
         return landingsources.Stores(list(stores), options["source"])

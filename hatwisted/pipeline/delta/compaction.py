@@ -47,15 +47,20 @@ FAILURES: Final = (DeltaError, OSError, WrongTable, Fenced)
 
 @dataclass(frozen=True)
 class Compaction:
-    """What was done: files replaced by how many, and partitions left for another time with the reason."""
+    """What was done: files replaced by how many, and partitions left for another time with the reason; vacuumed:
+    files replaced long ago that are gone now."""
 
     removed: int = 0
     added: int = 0
     put_off: tuple[str, ...] = ()
+    vacuumed: int = 0
 
     def __add__(self, other: Compaction) -> Compaction:
         return Compaction(
-            self.removed + other.removed, self.added + other.added, self.put_off + other.put_off
+            self.removed + other.removed,
+            self.added + other.added,
+            self.put_off + other.put_off,
+            self.vacuumed + other.vacuumed,
         )
 
 

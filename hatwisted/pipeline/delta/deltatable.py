@@ -44,8 +44,13 @@ def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
 
     - version: as `open_table` found it
     - path: of the table
+
+    Raises WrongTable if it has what delta-rs doesn't give Arrow, as deletion vectors.
     """
-    return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
+    try:
+        return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
+    except DeltaError as error:
+        raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
 
 
 def is_table(path: str) -> bool:

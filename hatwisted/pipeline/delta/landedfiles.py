@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -19,12 +20,13 @@ from hatwisted.pipeline.delta.deadletters import (
     dead_letter_table,
     settle,
 )
-from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
+from hatwisted.pipeline.delta.vacuuming import remove_replaced
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import NEEDED, WHY, TypedColumns
 
@@ -117,15 +119,26 @@ def remove_files(path: str, files: Sequence[str], dead: Sequence[str]) -> None:
         remove_unmentioned(dead_letter_table(path), dead, beside=path)
 
 
-def compact_landed(path: str, below: int | None, held: Claim) -> Compaction:
-    """Rewrite small files of the table and of its dead letters.
+def compact_landed(path: str, below: int | None, held: Claim, vacuum: timedelta | None = None) -> Compaction:
+    """Rewrite small files of the table and of its dead letters, and remove what was replaced long ago.
 
     - path: of the table
     - below: bytes of a file; None: leave them
     - held: the claim of the landing
+    - vacuum: how long replaced files stay; None: for good
     """
-    if below is None:
-        return Compaction()
+    done = Compaction() if below is None else _compacted(path, below, held)
+    if vacuum is None:
+        return done
+    try:
+        for table in filter(is_table, (path, dead_letter_table(path))):
+            done += Compaction(vacuumed=len(remove_replaced(table, vacuum)))
+    except FAILURES as error:
+        done += Compaction(put_off=(f"vacuum: {one_line(error)}",))
+    return done
+
+
+def _compacted(path: str, below: int, held: Claim) -> Compaction:
     beside = dead_letter_table(path)
     done = compact(path, below, held=held)
     if not is_table(beside):

@@ -6,8 +6,11 @@ file is part of the table only by a snapshot.
 
 from __future__ import annotations
 
+import itertools
+import secrets
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -36,6 +39,45 @@ METRICS: Final = "write.metadata.metrics.column."
 """Properties of a table: what is told of a column of each file."""
 FLUSH_BYTES: Final = 128 << 20
 """Arrow bytes that wait before they are written."""
+TASKS: Final = 1 << 31
+"""Numbers of files that tasks of a run have written, in no order: from here on. No snapshot says that they are
+settled, so those of a run that has ended are looked up, all of them."""
+ATTEMPT_BITS: Final = 96
+"""Of the number that an attempt at a task draws, since its files' names are like those of the others otherwise."""
+ATTEMPT_FILES: Final = 1 << 20
+"""Files that one call may write in a task, at most: their names have a number of the attempt's and their own."""
+
+
+@dataclass
+class Reach:
+    """Where some rows lie in the logs. first: the least offset of each broker; tails: the record with its highest
+    one."""
+
+    first: dict[str, int] = field(default_factory=dict)
+    tails: dict[str, Tail] = field(default_factory=dict)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Rows of any brokers."""
+        places = rows.select(COLUMNS)
+        for broker in pc.unique(rows["broker"]).to_pylist():
+            if broker is None:
+                continue
+            mine = places.filter(pc.equal(places["broker"], broker))
+            bounds = pc.min_max(mine["physical_offset"]).as_py()
+            last = mine.slice(pc.index(mine["physical_offset"], bounds["max"]).as_py(), 1)
+            tail = Tail(**plain_rows(pa.Table.from_batches([last])).to_pylist()[0])
+            self._take(broker, bounds["min"], tail)
+
+    def __iadd__(self, other: Reach) -> Reach:
+        for broker, tail in other.tails.items():
+            self._take(broker, other.first[broker], tail)
+        return self
+
+    def _take(self, broker: str, first: int, tail: Tail) -> None:
+        self.first[broker] = min(first, self.first.get(broker, first))
+        known = self.tails.get(broker)
+        if known is None or known.physical_offset < tail.physical_offset:
+            self.tails[broker] = tail
 
 
 class FileIds:
@@ -49,6 +91,10 @@ class FileIds:
         self.run = run
         self.number = 0
         """Of the last name."""
+
+    def counted(self) -> itertools.count[int]:
+        """Numbers of the files of one call, which their names have besides."""
+        return itertools.count()
 
     def next(self) -> uuid.UUID:
         """For the files of one call."""
@@ -105,6 +151,22 @@ class SnapshotIds(FileIds):
         return 0 if self.table is None else self.table.metadata.next_sequence_number()
 
 
+class TaskIds(FileIds):
+    """Names of the files of one attempt at a task: nobody else in the run has them, whoever writes as well.
+
+    - run: its name
+    """
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.number = TASKS
+        self._attempt = secrets.randbits(ATTEMPT_BITS)
+
+    def counted(self) -> itertools.count[int]:
+        """See FileIds."""
+        return itertools.count(self._attempt * ATTEMPT_FILES)
+
+
 class IcebergFiles:
     """`write` batches, then `close` for the finished files, or `drop`.
 
@@ -122,19 +184,23 @@ class IcebergFiles:
         self._finished: list[DataFile] = []
         self.rows = 0
         self.log_bytes = 0
-        self.tails: dict[str, Tail] = {}
+        self.reach = Reach()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Rows of one broker, which follow those before them in its log."""
+        """Rows of any brokers."""
+        if not batch.num_rows:
+            return
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
         self.rows += batch.num_rows
         self.log_bytes += pc.sum(batch["size"]).as_py() or 0
-        last = pa.Table.from_batches([batch.slice(batch.num_rows - 1).select(COLUMNS)])
-        tail = Tail(**plain_rows(last).to_pylist()[0])
-        self.tails[tail.broker] = tail
+        self.reach.add(batch)
         if self._waiting_bytes >= FLUSH_BYTES:
             self._flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._flush()
 
     def close(self) -> list[DataFile]:
         """Every file, whole; they are the caller's from now on."""
@@ -170,7 +236,10 @@ def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[Da
         odd = {f"{METRICS}{column}": "counts" for column in _odd_times(rows)}
         if odd:
             metadata = metadata.model_copy(update={"properties": metadata.properties | odd})
-        return list(_dataframe_to_data_files(metadata, rows, table.io, ids.next()))
+        found = list(_dataframe_to_data_files(metadata, rows, table.io, ids.next(), ids.counted()))
+    for file in found:
+        file.spec_id = metadata.default_spec_id
+    return found
 
 
 def _odd_times(rows: pa.Table) -> Iterator[str]:

@@ -20,7 +20,7 @@ folder stay, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -30,6 +30,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds
+from hatwisted.pipeline.iceberg.snapshots import CLAIM, summary_of
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -57,7 +58,7 @@ def remove_left(table: Table, name: str, ended: Iterable[str]) -> list[str]:
     with plainly(name):
         settled = {run: _settled(table, run) for run in ended}
         left = [path for path in _data_files(table) if _is_left(path, settled)] if settled else []
-    return remove_unmentioned(table, name, left)
+    return remove_unmentioned(table, name, left, since=_claimed(table, settled))
 
 
 def remove_passed(table: Table, name: str) -> list[str]:
@@ -72,18 +73,20 @@ def remove_passed(table: Table, name: str) -> list[str]:
     return remove_unmentioned(table, name, left)
 
 
-def remove_unmentioned(table: Table, name: str, files: Sequence[str]) -> list[str]:
+def remove_unmentioned(table: Table, name: str, files: Sequence[str], since: int = 0) -> list[str]:
     """Remove files that no snapshot mentions, and return them. The caller makes sure that they won't be committed.
 
     - table: which
     - name: of the table, for errors
     - files: their addresses
+    - since: number of a snapshot that there was before these files; what was written before it isn't read
     """
     if not files:
         return []
     with plainly(name):
         table.refresh()
-        mentioned = _files_in(table, _manifests(table, table.snapshots()).values())
+        manifests = _manifests(table, table.snapshots()).values()
+        mentioned = _files_in(table, [each for each in manifests if each.sequence_number >= since])
         gone = sorted({*files} - mentioned)
         _remove(table, gone)
     return gone
@@ -123,6 +126,16 @@ def _settled(table: Table, run: str) -> int:
     """The highest number of a run's files that a commit settled; -1, if no snapshot says."""
     numbers = (FileIds.settled(snapshot, run) for snapshot in table.snapshots())
     return max((number for number in numbers if number is not None), default=-1)
+
+
+def _claimed(table: Table, runs: Collection[str]) -> int:
+    """Number of the first snapshot that a file of these runs can be in; 0: of any."""
+    begins = {
+        run: snapshot.sequence_number or 0
+        for snapshot in table.snapshots()
+        if (run := summary_of(snapshot).get(CLAIM)) in runs
+    }
+    return min(begins.values()) if begins.keys() == {*runs} and begins else 0
 
 
 def _is_left(path: str, settled: dict[str, int]) -> bool:

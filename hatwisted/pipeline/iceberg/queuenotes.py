@@ -120,8 +120,6 @@ def append_queues(
     - brought: where the batch's queues end, and after what
     - note: what the snapshot says of it besides, the run's own settled files among it
     """
-    said = queue_notes(held.brokers, brought)
-    whole = {TAIL + broker for broker in held.brokers}
 
     def checked() -> dict[str, str] | None:
         mine = FileIds.settled_in(note, held.run) or 0
@@ -135,10 +133,21 @@ def append_queues(
                 f"{name}: the rows end elsewhere than when they were read: was the table rolled back? Start the"
                 " landing again"
             )
-        carried = {key: value for key, value in noted(table).items() if key not in whole}
-        return (carried or {NO_TAILS: "true"}) | said
+        return queues_noted(table, held.brokers, brought)
 
     return append_once(table, name, files, held=held, checked=checked, note=note)
+
+
+def queues_noted(table: Table, brokers: Sequence[str], brought: BroughtQueues) -> dict[str, str]:
+    """What a snapshot to come says of where rows end: of other brokers as before, of these by queue.
+
+    - table: as it was loaded
+    - brokers: of the claim
+    - brought: where the batch's queues end
+    """
+    whole = {TAIL + broker for broker in brokers}
+    carried = {key: value for key, value in noted(table).items() if key not in whole}
+    return (carried or {NO_TAILS: "true"}) | queue_notes(brokers, brought)
 
 
 def queue_notes(brokers: Iterable[str], brought: BroughtQueues) -> dict[str, str]:

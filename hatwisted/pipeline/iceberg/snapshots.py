@@ -35,7 +35,7 @@ from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Transaction
 
-from hatwisted.pipeline.delta.errors import ByQueue, Fenced, WrongTable
+from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
 NOTE: Final = "hatwisted."
+CLAIM: Final = "hatwisted.claim"
+"""Key of the summary of a claim: the run that makes it."""
 TAIL: Final = "hatwisted.tail."
 """Keys of a snapshot's summary, followed by a broker's name."""
 NO_TAILS: Final = "hatwisted.queues-only"
@@ -102,6 +104,15 @@ class IcebergClaim:
                     " stop one of the two landings"
                 )
 
+    def check_brokers(self, brokers: Iterable[str], name: str) -> None:
+        """Raises Unclaimed if there are rows of a broker that isn't the claim's.
+
+        - brokers: of some rows
+        - name: of the table
+        """
+        for broker in sorted({*brokers} - {*self.brokers}):
+            raise Unclaimed(f"{name}: broker {broker} appeared after the landing began; start it again")
+
 
 def claim(
     table: Table,
@@ -135,7 +146,7 @@ def claim(
         marks = {BY_QUEUE + broker: str(by_queue).lower() for broker in wanted if by_queue}
         change.set_properties({RUN + broker: found.run for broker in found.brokers} | marks)
         looked = {} if settled is None else {SETTLED: str(settled)}
-        note = {f"{NOTE}claim": found.run} | looked | noted(table)
+        note = {CLAIM: found.run} | looked | noted(table)
         try:
             with plainly(name):
                 _commit(change, [], note)
@@ -193,6 +204,15 @@ def noted(table: Table) -> dict[str, str]:
     return {}
 
 
+def tails_noted(table: Table, tails: Mapping[str, Tail]) -> dict[str, str]:
+    """The same for a snapshot to come, with these brokers' new ones.
+
+    - table: as it was loaded
+    - tails: by broker
+    """
+    return noted(table) | {TAIL + broker: _text(tail) for broker, tail in tails.items()}
+
+
 def line(table: Table) -> Iterator[Snapshot]:
     """The newest snapshot, the one before it, and so on."""
     snapshot = table.current_snapshot()
@@ -231,7 +251,7 @@ def append(
                     f"{name}: the rows of broker {broker} end elsewhere than when they were read: was the table"
                     " rolled back? Start the landing again"
                 )
-        return noted(table) | {TAIL + broker: _text(after) for broker, (_, after) in moved.items()}
+        return tails_noted(table, {broker: after for broker, (_, after) in moved.items()})
 
     return append_once(table, name, files, held=held, checked=checked, note=note)
 
@@ -263,6 +283,10 @@ def append_once(
         carried = checked()
         if carried is None:
             return False
+        if any(file.spec_id != table.spec().spec_id for file in files):
+            raise WrongTable(
+                f"{name}: was partitioned otherwise when the rows were written: start the landing again"
+            )
         try:
             with plainly(name):
                 _commit(_Once(table), files, carried | dict(note))

@@ -1,4 +1,5 @@
-"""Times as places in queues: an offset that is a time, and what `startingOffsetsByTimestamp` gives.
+"""Times as places in queues: an offset that is a time, and what `startingOffsetsByTimestamp` gives, or
+`startingTimestamp` for all of them.
 
 {"Orders": {"broker-a": {"0": 1769860800000, "1": "2026-01-31T12:00:00Z"}}}
 """
@@ -41,6 +42,22 @@ class AtTime:
             )
 
 
+def time_of_all(options: Options, name: str) -> AtTime | None:
+    """The time that stands for offsets of every queue; None if none is given. Raises BadOption.
+
+    - options: of the read
+    - name: of the option of offsets
+    """
+    full = f"{name.removesuffix('Offsets')}Timestamp"
+    time = options.instant(full)
+    if time is None:
+        return None
+    for other in (name, name + BY_TIMESTAMP):
+        if options.text(other) is not None:
+            raise options.wrong(full, f"left out, or {other}: both say where to begin or end")
+    return AtTime(time, _is_strict(options, name))
+
+
 def places_by_time(options: Options, name: str) -> dict[str, Any] | None:
     """The option `name` with ByTimestamp, as offsets that are times; None if it isn't given. Raises BadOption."""
     full = name + BY_TIMESTAMP
@@ -49,13 +66,17 @@ def places_by_time(options: Options, name: str) -> dict[str, Any] | None:
         return None
     if options.text(name) is not None:
         raise options.wrong(full, f"left out, or {name}: both say where to begin or end")
-    strict = name.startswith("starting") and options.choice(STRATEGY, STRATEGIES, "error") == "error"
+    strict = _is_strict(options, name)
     try:
         return {topic: _by_broker(brokers, strict) for topic, brokers in tree.items()}
     except (AttributeError, ValueError):
         raise options.wrong(
             full, 'times by topic, broker and queue, as {"T": {"broker-a": {"0": 1769860800000}}}'
         ) from None
+
+
+def _is_strict(options: Options, name: str) -> bool:
+    return name.startswith("starting") and options.choice(STRATEGY, STRATEGIES, "error") == "error"
 
 
 def _by_broker(brokers: Mapping[str, Mapping[str, Any]], strict: bool) -> dict[str, Any]:

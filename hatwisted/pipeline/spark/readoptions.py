@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hatwisted.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
+
+    from hatwisted.pipeline.spark.queuetimes import AtTime
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SHIFT: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -53,7 +55,7 @@ class OffsetBound(Enum):
     LATEST = "latest"
 
 
-Start = OffsetBound | datetime | dict[str, Any]
+Start: TypeAlias = "OffsetBound | datetime | AtTime | dict[str, Any]"
 """Where a stream begins: an end, the first message stored at or after a time, or an offset each."""
 
 _Choice = TypeVar("_Choice", bound=str)

@@ -22,10 +22,11 @@ from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import NoRoute
 from hatwisted.clientcore.tls import VERIFY, Tls
+from hatwisted.clientcore.tlsfile import find_tls, wants_tls
 from hatwisted.pipeline.remote.clusterreader import ClusterReader, Queues
 from hatwisted.pipeline.spark.queueassignment import ASSIGN, Assignment, assignment
 from hatwisted.pipeline.spark.queueoffsets import parse_offsets
-from hatwisted.pipeline.spark.queuetimes import STRATEGY, places_by_time
+from hatwisted.pipeline.spark.queuetimes import STRATEGY, places_by_time, time_of_all
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, OffsetBound, Options, Start
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.sqlfilter.expression import sql92_filter
@@ -46,6 +47,7 @@ OPTIONS: Final = (
     *("topics", "topicsPattern", "startingOffsets", "endingOffsets", "failOnDataLoss"),
     *(ASSIGN, "minRecordsPerTrigger", "maxTriggerDelay"),
     *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", STRATEGY),
+    *("startingTimestamp", "endingTimestamp"),
     *("schema", "includeHeaders"),
     *("columns", "minPartitions", "maxRecordsPerTrigger", "maxBytesPerTrigger", "brokerAwayMs"),
     "sql92",
@@ -170,6 +172,8 @@ def place(options: Options, name: str, default: OffsetBound) -> Start:
     - name: of the option
     - default: if it isn't given
     """
+    if (time := time_of_all(options, name)) is not None:
+        return time
     times = places_by_time(options, name)
     start = options.start(name, default) if times is None else times
     if isinstance(start, dict):
@@ -203,15 +207,19 @@ def _missing(access: str | None) -> str:
 
 
 def _tls(options: Options) -> Tls | None:
+    """As the options say; if they say no more than that it's wanted, as the user's file does."""
     given = [name for name in _TLS_OPTIONS if options.text(name) is not None]
-    if not options.flag("tls", bool(given)):
+    if not options.flag("tls", bool(given) or wants_tls(os.environ)):
         if given:
             raise BadOption(f"{NAME}: {given[0]} and tls=false contradict each other; leave one of them out")
         return None
+    verify = options.choice("tlsVerify", VERIFY, "full")
+    if not {*given} - {"tlsVerify"}:
+        return find_tls(os.environ, Path.home(), verify if given else None)
     return Tls(
         trust_file=options.text("tlsTrustFile"),
         certificate=options.text("tlsCertificate"),
         key=options.text("tlsKey"),
         key_password=options.text("tlsKeyPassword"),
-        verify=options.choice("tlsVerify", VERIFY, "full"),
+        verify=verify,
     )

@@ -54,7 +54,7 @@ class RocketMQSource(MessageSink):
 
     def _stream_reader(self, schema: StructType) -> QueueStreamReader:
         options = self._options()
-        for name in ("endingOffsets", "endingOffsetsByTimestamp"):
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if options.text(name) is not None:
                 raise BadOption(f"{NAME}: a stream has no {name}; use trigger(availableNow=True)")
         task, start = ReadTask.of(options, schema), place(options, "startingOffsets", OffsetBound.EARLIEST)

@@ -30,7 +30,7 @@ from zope.interface import implementer
 
 from hatwisted.store.disk.sparedescriptors import SPARES
 from hatwisted.store.errors import StoreLocked
-from hatwisted.store.interfaces import Buffer, Cells, IFile, IFileSystem, ILock, IPages, Longs
+from hatwisted.store.interfaces import Buffer, Cells, IFile, IFileSystem, ILock, IPages, Longs, Outlet
 from hatwisted.wire.storenames import LOST_AND_FOUND
 
 IOV_LIMIT = 1024
@@ -101,6 +101,13 @@ class PosixFile:
     def pread(self, size: int, offset: int) -> bytes:
         """See IFile."""
         return os.pread(self._fd, size, offset)
+
+    def send(self, socket: Outlet, offset: int, size: int) -> int:
+        """See IFile."""
+        number = socket.fileno()
+        if number < 0:
+            return socket.send(self.pread(size, offset))
+        return os.sendfile(number, self._fd, offset, size)
 
     def data_from(self, offset: int) -> int:
         """See IFile."""

@@ -27,7 +27,7 @@ from zope.interface import implementer
 
 from hatwisted.kernel import UNLIMITED, AppendRun, RunEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
-from hatwisted.store.interfaces import AppendListener, Buffer, IReplicatedLog, IWorker
+from hatwisted.store.interfaces import AppendListener, Buffer, IFile, IReplicatedLog, IWorker
 from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.lastrecord import last_record_start
@@ -165,6 +165,10 @@ class CommitLog:
         if offset < self.min_offset:
             raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
         return self._files.read(offset, room)
+
+    def open_file(self, offset: int) -> tuple[IFile, int]:
+        """See IReplicatedLog."""
+        return self._files.open_file(offset)
 
     def last_record_start(self) -> int:
         """See IReplicatedLog."""

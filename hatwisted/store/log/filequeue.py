@@ -26,7 +26,7 @@ from twisted.logger import Logger
 
 from hatwisted.logcodec.queueentry import PHYSICAL_LIMIT
 from hatwisted.store.errors import StoreError, StoreFull, WrongFile
-from hatwisted.store.interfaces import Buffer, IFileSystem, IWorker
+from hatwisted.store.interfaces import Buffer, IFile, IFileSystem, IWorker
 from hatwisted.store.log.openfiles import OpenFiles
 from hatwisted.wire.layout import file_name, parse_file_name
 
@@ -153,20 +153,22 @@ class FileQueue:
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, cut at the file's end. LookupError if no file holds `offset`."""
+        file, within = self.open_file(offset)
+        return file.pread(min(size, self.file_size - within), within)
+
+    def open_file(self, offset: int) -> tuple[IFile, int]:
+        """The file that holds `offset`, and where in it; the next call may close it. LookupError if none does."""
         within = offset % self.file_size
         path = self._paths.get(offset - within)
         if path is None:
             raise LookupError(f"no file of {self.directory} holds offset {offset}")
-        return self._open.get(path).pread(min(size, self.file_size - within), within)
+        return self._open.get(path), within
 
     def data_from(self, offset: int) -> int:
         """The first place from `offset` on that may have been written, its file's end at most; what is passed over
         reads as zeros. LookupError if no file holds `offset`."""
-        within = offset % self.file_size
-        path = self._paths.get(offset - within)
-        if path is None:
-            raise LookupError(f"no file of {self.directory} holds offset {offset}")
-        return offset - within + min(self._open.get(path).data_from(within), self.file_size)
+        file, within = self.open_file(offset)
+        return offset - within + min(file.data_from(within), self.file_size)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> int:
         """Write all buffers one after another at `offset`, within one file; returns the byte count. Raises

@@ -17,9 +17,9 @@ BYTES_PER_TRIGGER = 200 << 10
 WAYS = ("tasks", "stream")
 
 
-def source(way: str, store: str) -> Stores:
-    """A store that lands in one of the WAYS. An option of the source takes a stream, even if it's the default."""
-    return Stores([store], {"mode": "failfast"} if way == "stream" else {})
+def source(way: str, *stores: str) -> Stores:
+    """Stores that land in one of the WAYS. An option of the source takes a stream, even if it's the default."""
+    return Stores(stores, {"mode": "failfast"} if way == "stream" else {})
 
 
 def options(mode: Mode) -> LandOptions:

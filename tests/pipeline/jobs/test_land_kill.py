@@ -2,7 +2,8 @@
 
 There are two: a batch's files are written and no version of the table has them, and a version has them that
 Spark's checkpoint, where there's a stream, doesn't know of. The first must leave no rows behind, the second must
-not land twice. One kill of each and one at any moment need a Spark each; `make soak` draws many.
+not land twice. One kill of each and one at any moment need a Spark each; `make soak` draws many. What the table
+has is read by readers of their own, and compared with the log, column by column, as another decoder sees it.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.jobs.land.landing import land
 from testbed.processes import wait_until
 from tests.pipeline.jobs import landing
 from tests.support import growing
 from tests.support.background import Background
+from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.landedtables import KINDS, LandedTable
 from tests.support.moments import wait_for_another
-from tests.support.processgroup import Program, process_group
+from tests.support.processgroup import Program, has_members, process_group
 from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(900)
 KILLS = times(3)
+BROKER = "broker-a"
 RECORDS = 8_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5
@@ -51,9 +53,9 @@ def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
 class Landings:
     """Landings one after the other, each with its Spark started while the previous one still lands."""
 
-    def __init__(self, programs: ExitStack, way: str, store: Path, table: Path) -> None:
+    def __init__(self, programs: ExitStack, way: str, store: Path, table: str) -> None:
         self._programs = programs
-        self._places = (way, str(store), str(table))
+        self._places = (way, str(store), table)
         self._next = self._prepared()
 
     def _prepared(self) -> Program:
@@ -84,24 +86,19 @@ def kill(process: Program, *, with_jvm: bool) -> None:
     process.wait()
 
 
-def moments(table: Path, lives: random.Random) -> list[Callable[[], None]]:
+def moments(table: LandedTable, lives: random.Random) -> list[Callable[[], None]]:
     """Waits for when to kill a landing that has made a version: they are taken in turn."""
     return [
-        lambda: wait_for_another(lambda: table.rglob("*.parquet"), LONGEST_LIFE),
-        lambda: wait_for_another(lambda: table.glob("_delta_log/*.json"), LONGEST_LIFE),
+        lambda: wait_for_another(lambda: table.place.rglob("*.parquet"), LONGEST_LIFE),
+        lambda: wait_for_another(table.commits, LONGEST_LIFE),
         lambda: time.sleep(lives.uniform(0, LONGEST_LIFE)),
     ]
 
 
-def offsets(table: DeltaTable) -> list[int]:
-    found: list[int] = table.to_pyarrow_table(columns=["physical_offset"])[0].to_pylist()
-    return sorted(found)
-
-
 class Reader(Background):
-    """Reads the table meanwhile, by its log and by its bare folder, and keeps what it sees."""
+    """Reads the table meanwhile, by its versions and by its bare folder, and keeps what it sees."""
 
-    def __init__(self, table: Path) -> None:
+    def __init__(self, table: LandedTable) -> None:
         super().__init__()
         self._table = table
         self.versions: dict[int, list[int]] = {}
@@ -118,15 +115,16 @@ class Reader(Background):
     def work(self) -> None:
         while not self.ended.wait(0.3):
             try:
-                if DeltaTable.is_deltatable(str(self._table)):
-                    table = DeltaTable(str(self._table))
-                    self.versions[table.version()] = offsets(table)
+                version = self._table.version()
+                if version >= 0:
+                    self.versions[version] = self._table.offsets()  # of this one or a later one
             except Exception as error:
                 self.unreadable.append(f"table: {error}")
             self._read_folder()
 
     def _read_folder(self) -> None:
-        for path in self._table.glob("topic=*/*/[!.]*.parquet"):
+        """Where only whole files have their names: in a Delta table's."""
+        for path in self._table.place.glob("topic=*/*/[!.]*.parquet"):
             try:
                 pq.read_metadata(path)
             except FileNotFoundError:
@@ -136,41 +134,38 @@ class Reader(Background):
 
 
 @pytest.mark.parametrize("way", landing.WAYS)
-def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, way: str) -> None:
-    store, table = tmp_path / "broker-a", tmp_path / "table"
+@pytest.mark.parametrize("form", KINDS)
+def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: str, way: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
+    store, table = tmp_path / BROKER, KINDS[form](tmp_path, [BROKER])
     waits = moments(table, random.Random(seed))
     with ExitStack() as programs:
-        landings = Landings(programs, way, store, table)
+        programs.enter_context(iceberg_catalog(tmp_path))
+        landings = Landings(programs, way, store, table.name)
         grower = programs.enter_context(program(growing.__name__, str(store), str(RECORDS), str(PER_SECOND)))
         while not list(store.glob("commitlog/*")):
             time.sleep(0.05)
         reader = programs.enter_context(Reader(table))
         for number in range(KILLS):
-            process = landings.start(last=number == KILLS - 1)
+            last = number == KILLS - 1
+            process = landings.start(last=last)
             assert said(process) == "landed"
             waits[number % len(waits)]()
-            kill(process, with_jvm=number % 2 == 0)
-            reader.wait_for(DeltaTable(str(table)).version())
+            kill(process, with_jvm=last or number % 2 == 0)
+            reader.wait_for(table.version())
+        # What the last one has left writing would come after the last landing's look for files to remove.
+        wait_until(lambda: not has_members(process), PATIENCE, "nothing of it runs")
         told, _ = grower.communicate(timeout=PATIENCE)
         assert grower.returncode == 0
-        land(landing.source(way, str(store)), str(table), landing.options("once"), spark=spark)
-        reader.wait_for(DeltaTable(str(table)).version())
+        land(landing.source(way, str(store)), table.name, landing.options("once"), spark=spark)
+        reader.wait_for(table.version())
+        assert table.trouble(whole=True) is None
 
-    there = read_arrow([str(store)], ["physical_offset"]).read_all()[0].to_pylist()
+    there = table.logs()["physical_offset"].to_pylist()
     assert len(there) == int(told) > RECORDS
-    assert offsets(DeltaTable(str(table))) == there
     # Every version anybody read was a whole number of batches: the log's beginning, without holes.
     assert len(reader.versions) > KILLS
     for version, seen in reader.versions.items():
         assert seen == there[: len(seen)], version
     assert reader.unreadable == []
-    assert left_over(table) == []
-
-
-def left_over(table: Path) -> list[Path]:
-    """Files of no version: what the kills left and the last landing had to remove."""
-    mentioned = "".join(entry.read_text() for entry in table.glob("_delta_log/*.json"))
-    files = [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
-    return [path for path in files if path.name not in mentioned]

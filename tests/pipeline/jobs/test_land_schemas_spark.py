@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
@@ -13,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.errors import WrongSchema
-from hatwisted.pipeline.jobs.land import landing as landing_job
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.pipeline.jobs import landing
@@ -31,10 +29,11 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
-        self._store = folder / "broker-a"
+        self.store = folder / "broker-a"
         self._log = LogBuilder()
-        self._schema = folder / "orders.json"
-        self._schema.write_text(json.dumps(SCHEMA))
+        schema = folder / "orders.json"
+        schema.write_text(json.dumps(SCHEMA))
+        self.schemas = parse_schemas([f"Orders=json:{schema}"])
         self._number = 0
 
     def append(self, count: int) -> None:
@@ -43,13 +42,12 @@ class Lake:
             body = b'{"id": %d, "at": [1, %d.5]}' % (number, number) if number % 3 else b'{"at": []}'
             self._log.add("Orders" if number % 4 else "Other", number % 2, body)
         self._number += count
-        self._log.save(self._store)
+        self._log.save(self.store)
 
     def land(self, table: Path, engine: str, by: str = "tasks", **options: Any) -> LandResult:
-        schemas = parse_schemas([f"Orders=json:{self._schema}"])
-        how = LandOptions(engine=engine, schemas=schemas, **{"compact_below": None, **options})  # type: ignore[arg-type]
+        how = LandOptions(engine=engine, schemas=self.schemas, **{"compact_below": None, **options})  # type: ignore[arg-type]
         spark = self._spark if engine == "spark" else None
-        return land(landing.source(by, str(self._store)), str(table), how, spark=spark)
+        return land(landing.source(by, str(self.store)), str(table), how, spark=spark)
 
 
 def rows(table: Path | str) -> list[dict[str, Any]]:
@@ -103,8 +101,13 @@ def test_what_can_t_be_had_with_a_transformation_is_said_before_spark_starts(
 ) -> None:
     lake = Lake(spark, tmp_path)
     lake.append(4)
-    with (
-        patch.object(landing_job, "_session", return_value=spark),
-        pytest.raises(WrongSchema, match="schemas and a transformation can't be had together"),
-    ):
-        lake.land(tmp_path / "table", "spark", transform=lambda frame: frame)
+    starts: list[int] = []
+
+    def start() -> SparkSession:
+        starts.append(1)
+        return spark
+
+    how = LandOptions(schemas=lake.schemas, transform=lambda frame: frame)
+    with pytest.raises(WrongSchema, match="schemas and a transformation can't be had together"):
+        land([str(lake.store)], str(tmp_path / "table"), how, spark=start)
+    assert starts == []

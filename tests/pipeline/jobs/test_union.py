@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from unittest.mock import patch
+from urllib.parse import unquote
 
 import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 import pyarrow as pa
+from deltalake import DeltaTable, TableFeatures
 from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
@@ -18,12 +22,15 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.commits import commit_files
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
+from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
+from tests.support.deletionvectors import delete_rows, paths
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.s3server import s3_server
 from tests.support.scriptedgroup import BROKER, TOPIC, ScriptedBroker, ScriptedNameServer, record
 
 LOCAL = LandOptions(engine="local")
@@ -143,3 +150,46 @@ def test_topics_whose_folders_dont_tell_them(spark: SparkSession, tmp_path: Path
     GrowingStore(tmp_path / "broker-x")
     found = union_read(spark, table, str(tmp_path / "broker-x"))
     assert sorted(row["topic"] for row in found.select("topic").collect()) == sorted(topics * 2)
+
+
+def test_a_session_without_the_object_store_s_package_says_so_in_a_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """programs/test_sparkstores.py has one that knows it."""
+    table, store = "s3://lake/table", GrowingStore(tmp_path / "broker-a")
+    store.append(20)
+    with s3_server("lake") as environment, patch.dict(os.environ, environment):
+        land([str(store.root)], table, LOCAL)
+        store.append(10)
+        with pytest.raises(WrongTable) as told:
+            union_read(spark, table, str(store.root))
+        assert str(told.value) == (
+            "s3://lake/table: Spark can't read its files: this session knows no s3a://: give it"
+            " org.apache.hadoop:hadoop-aws of its Hadoop's version (spark.jars.packages), or use union_arrow"
+        )
+        assert union_arrow(table, str(store.root), ["physical_offset"]).read_all().num_rows == 30
+
+
+def test_files_that_are_gone_are_told_in_a_line(spark: SparkSession, tmp_path: Path) -> None:
+    table, store = tmp_path / "table", GrowingStore(tmp_path / "broker-a")
+    for _ in range(2):
+        store.append(20)
+        land([str(store.root)], str(table), LOCAL)
+    files = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True)).sort_by("max.physical_offset")
+    (table / unquote(files.column("path")[0].as_py())).unlink()
+    with pytest.raises(WrongTable, match="Spark can't read its files: .*PATH_NOT_FOUND") as told:
+        union_read(spark, str(table), str(store.root))
+    assert "\n" not in str(told.value)
+
+
+def test_deletion_vectors_are_left_to_who_knows_them(spark: SparkSession, tmp_path: Path) -> None:
+    table, store = str(tmp_path / "table"), GrowingStore(tmp_path / "broker-a")
+    store.append(20)
+    land([str(store.root)], table, LOCAL)
+    feature = TableFeatures.DeletionVectors
+    DeltaTable(table).alter.add_feature(feature, allow_protocol_versions_increase=True)
+    store.append(10)
+    assert union_read(spark, table, str(store.root)).count() == 30
+    delete_rows(table, paths(table)[0], [0])
+    with pytest.raises(WrongTable, match="deletion vectors, which Spark's Parquet reader doesn't know"):
+        union_read(spark, table, str(store.root))

@@ -19,8 +19,10 @@ pytest.importorskip("venv_pack", reason="venv-pack isn't installed")
 
 import pyspark
 import venv_pack
+from deltalake import DeltaTable
 from packaging.requirements import Requirement
 
+from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.processes import REPOSITORY
 from tests.support.goldenlog import MASTER
@@ -37,6 +39,7 @@ EXTRAS = {"spark", "lake"}
 PACKAGES = ("hatwisted", "pyspark_commitlog", "pyspark_rocketmq")
 JOB = """
 import json, sys
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.spark.sparksession import spark_session
 
 def where(batches):
@@ -47,7 +50,8 @@ def where(batches):
 spark = spark_session()
 log = spark.read.format("commitlog").option("columns", "topic").option("splitBytes", "32k").load(sys.argv[1])
 found = log.mapInArrow(where, "file string, work string, rows long").collect()
-print(json.dumps([row.asDict() for row in found]))
+landed = land([sys.argv[1]], sys.argv[2], LandOptions(engine="spark"), spark=spark)
+print(json.dumps([landed.rows, [row.asDict() for row in found]]))
 """
 
 
@@ -87,14 +91,14 @@ def packed(folder: Path) -> Path:
     return archive
 
 
-def test_executors_take_it_from_the_archive(java: None, tmp_path: Path) -> None:
-    archive = packed(tmp_path)
+def test_executors_take_it_from_the_archive_and_land(java: None, tmp_path: Path) -> None:
+    archive, table = packed(tmp_path), str(tmp_path / "table")
     (tmp_path / "job.py").write_text(JOB)
     with standalone_cluster(tmp_path, without=("PYTHONPATH",)) as cluster:
         command = [
             *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", cluster.master),
             *("--archives", f"{archive}#environment", "--executor-memory", "512m"),
-            *("--conf", "spark.ui.enabled=false", tmp_path / "job.py", MASTER),
+            *("--conf", "spark.ui.enabled=false", tmp_path / "job.py", MASTER, table),
         ]
         done = subprocess.run(
             [*map(str, command)],
@@ -105,8 +109,12 @@ def test_executors_take_it_from_the_archive(java: None, tmp_path: Path) -> None:
             timeout=PATIENCE,
         )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert sum(row["rows"] for row in found) == read_arrow(str(MASTER), ["topic"]).read_all().num_rows
+    landed, found = json.loads(done.stdout.splitlines()[-1])
+    log = read_arrow(str(MASTER)).read_all().sort_by("physical_offset")
+    assert sum(row["rows"] for row in found) == landed == len(log)
+    rows = union_arrow(table, str(MASTER), log.column_names).read_all().sort_by("physical_offset")
+    assert rows.cast(log.schema).equals(log)
+    assert DeltaTable(table).count() == len(log)
     works = {Path(row["work"]) for row in found}
     assert {work.parents[1] for work in works} <= set(cluster.workers)
     for row in found:

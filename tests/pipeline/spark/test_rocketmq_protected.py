@@ -165,6 +165,33 @@ def test_a_session_writes_with_an_account_over_tls(
     assert "secret-of" not in str(failed.value)
 
 
+def test_what_says_nothing_of_tls_goes_by_the_client_s_files(
+    java: None, reach: dict[str, str], orders: list[str], folder: Path
+) -> None:
+    """A source in a program, and the commands: as `hatwisted cluster` does."""
+    home = folder / "home" / ".hatwisted"
+    home.mkdir(parents=True)
+    (home / "tls.properties").write_text(f"tls.client.trustCertPath={folder / 'ca.pem'}\n")
+    (home / "credentials").write_text((folder / f"{READER}.yml").read_text())
+    table, file = folder / "by-files", folder / "out.ndjson"
+    for words, environ, code in (
+        (["land", str(table), "--topic=Orders"], {}, 2),
+        (["land", str(table), "--topic=Orders", "--tls"], {}, 0),
+        (["export", "-o", str(file), "--topic=Orders"], {"HATWISTED_TLS": "true"}, 0),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "hatwisted", "pipeline", *words, "-n", reach["namesrvAddr"]],
+            env={**os.environ, **environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(home.parent)},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == code, (words, done.stderr)
+    rows = DeltaTable(str(table)).to_pyarrow_table(columns=["body"])["body"].to_pylist()
+    assert {body.decode() for body in rows} == set(orders)
+    assert {json.loads(line)["body"] for line in file.read_text().splitlines()} == set(orders)
+
+
 def test_the_command_lands_with_a_file_of_credentials(
     java: None, reach: dict[str, str], orders: list[str], folder: Path
 ) -> None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from hatwisted.namesrv.routeshares import SHARE
+from hatwisted.namesrv.topicqueues import MAX_ROUTES
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registerbody import MAX_TOPICS, encode_register_body
 from hatwisted.wire.registration import DataVersion, RegisterBody, TopicConfig, TopicTable
 from testbed.processes import ServerProcess, free_port, twistd, write_conf
-from testbed.remotingclient import RemotingClient
+from testbed.remotingclient import RemotingClient, RemotingFailure
 from tests.support.ownpace import scheduled
 from tests.support.soak import times
 
@@ -55,6 +58,45 @@ def fields(name: str, address: str) -> dict[str, str]:
     return own | {"compressed": "false", "bodyCrc32": "0"}
 
 
+def connected(server: ServerProcess, stack: contextlib.ExitStack, host: str) -> RemotingClient:
+    """From that address."""
+    client = stack.enter_context(RemotingClient("127.0.0.1", server.port, 60))
+    client.socket.close()
+    client.socket = socket.create_connection(("127.0.0.1", server.port), 60, (host, 0))
+    return client
+
+
+def fill(client: RemotingClient, name: str) -> list[int]:
+    """Registrations of as many topics as there may be; gives the answers' codes."""
+    told = []
+    for number in range(MAX_ROUTES // MAX_TOPICS + 1):
+        broker = fields(f"{name}-{number}", f"{name}-{number}:1")
+        told.append(client.call(103, broker, body(f"{name}-{number}", 0, True, 20)).code)
+    return told
+
+
+def watch(
+    server: ServerProcess, honest: RemotingClient, enough: Callable[[], bool] = lambda: True
+) -> list[float]:
+    """Seconds that the name server computes between an honest client's questions and their answers."""
+    ran: list[float] = []
+    ends = time.monotonic() + SECONDS
+    while time.monotonic() < ends or len(ran) < QUESTIONS or not enough():
+        before, (_, late) = scheduled(server.pid)[0], scheduled(os.getpid())
+        answer = honest.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Honest"})
+        # What it did while the answer was there and nobody took it is no wait for it.
+        late = scheduled(os.getpid())[1] - late
+        ran.append(max(0, scheduled(server.pid)[0] - before - late) / 1e9)
+        answer.expect(0)
+        assert server.memory() < MEMORY
+        time.sleep(0.002)
+    return sorted(ran)
+
+
+def p99(ran: list[float]) -> float:
+    return ran[len(ran) * 99 // 100]
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_nobody_waits_for_registrations_of_others(server: ServerProcess, compressed: bool) -> None:
     # Each version is another than the one before, so that all topics are entered.
@@ -62,7 +104,8 @@ def test_nobody_waits_for_registrations_of_others(server: ServerProcess, compres
     stop, told = threading.Event(), Counter[int]()
 
     def register(number: int) -> None:
-        with RemotingClient("127.0.0.1", server.port) as stranger:
+        with contextlib.ExitStack() as own:
+            stranger = connected(server, own, f"127.0.0.{10 + number}")
             turn = number
             while not stop.is_set():
                 turn += 1
@@ -72,29 +115,76 @@ def test_nobody_waits_for_registrations_of_others(server: ServerProcess, compres
                     stranger.call(104, fields(f"x{number}", address))
 
     strangers = [threading.Thread(target=register, args=(number,)) for number in range(3)]
-    ran = []
     with RemotingClient("127.0.0.1", server.port) as honest, contextlib.ExitStack() as stack:
         honest.call(103, fields("honest", "127.0.0.1:1"), body_of_one()).expect(0)
         for stranger in strangers:
             stranger.start()
             stack.callback(stranger.join, 60)
         stack.callback(stop.set)
-        ends = time.monotonic() + SECONDS
-        while time.monotonic() < ends or len(ran) < QUESTIONS or told[0] < 3:
-            before, (_, late) = scheduled(server.pid)[0], scheduled(os.getpid())
-            answer = honest.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Honest"})
-            # What it did while the answer was there and nobody took it is no wait for it.
-            late = scheduled(os.getpid())[1] - late
-            ran.append(max(0, scheduled(server.pid)[0] - before - late) / 1e9)
-            answer.expect(0)
-            assert server.memory() < MEMORY
-            time.sleep(0.002)
-    p99 = sorted(ran)[len(ran) * 99 // 100]
-    print(f"{told} registrations, p99 {p99 * 1000:.1f} ms of {len(ran)}, {server.memory() >> 20} MiB")
-    assert p99 < PATIENCE, sorted(ran)[-10:]
+        ran = watch(server, honest, lambda: told[0] >= 3)
+    print(f"{told} registrations, p99 {p99(ran) * 1000:.1f} ms of {len(ran)}, {server.memory() >> 20} MiB")
+    assert p99(ran) < PATIENCE, ran[-10:]
     assert set(told) <= {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
 
 
-def body_of_one() -> bytes:
-    table = TopicTable(topic_config_table={"Honest": TopicConfig(topic_name="Honest")})
+def test_who_fills_the_routes_leaves_room_for_others(server: ServerProcess) -> None:
+    with contextlib.ExitStack() as stack:
+        told = fill(connected(server, stack, "127.0.0.2"), "filling")
+        most = MAX_ROUTES // SHARE // MAX_TOPICS
+        assert told == [ResponseCode.SUCCESS] * most + [ResponseCode.SYSTEM_ERROR] * (len(told) - most)
+        honest = connected(server, stack, "127.0.0.3")
+        honest.call(103, fields("honest", "127.0.0.3:1"), body_of_one()).expect(0)
+        honest.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Honest"}).expect(0)
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
+        (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c"}),
+        (RequestCode.GET_UNIT_TOPIC_LIST, {}),
+    ],
+)
+def test_nobody_waits_for_lists_that_others_ask_for(
+    server: ServerProcess, code: RequestCode, asked: dict[str, str]
+) -> None:
+    """On thirty connections of one host, of a table that is full and has another topic now and then."""
+    stop, told = threading.Event(), Counter[int]()
+
+    def ask() -> None:
+        """On a new connection, when one that had too much waiting for it was closed."""
+        while not stop.is_set():
+            with contextlib.suppress(OSError, RemotingFailure), contextlib.ExitStack() as own:
+                client = connected(server, own, "127.0.0.2")
+                while not stop.is_set():
+                    for opaque in [client.post(code, asked) for _ in range(4)]:
+                        told[client.answer(opaque).code] += 1
+
+    def change(client: RemotingClient) -> None:
+        version = 1
+        while not stop.wait(0.3):
+            version += 1
+            client.call(103, fields("changing", "changing:1"), body_of_one(f"New{version}", version))
+
+    with contextlib.ExitStack() as stack:
+        honest = connected(server, stack, "127.0.0.1")
+        honest.call(103, fields("honest", "127.0.0.1:1"), body_of_one()).expect(0)
+        for host in ("127.0.0.2", "127.0.0.3"):
+            fill(connected(server, stack, host), host)
+        strangers = [threading.Thread(target=ask) for _ in range(30)]
+        strangers.append(threading.Thread(target=change, args=(connected(server, stack, "127.0.0.1"),)))
+        for stranger in strangers:
+            stranger.start()
+            stack.callback(stranger.join, 60)
+        stack.callback(stop.set)
+        ran = watch(server, honest, lambda: told[0] >= len(strangers))
+    print(f"{told} lists, p99 {p99(ran) * 1000:.1f} ms of {len(ran)}, {server.memory() >> 20} MiB")
+    assert p99(ran) < PATIENCE, ran[-10:]
+    assert set(told) <= {ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY}
+
+
+def body_of_one(name: str = "Honest", version: int = 0) -> bytes:
+    table = TopicTable(
+        data_version=DataVersion(counter=version), topic_config_table={name: TopicConfig(topic_name=name)}
+    )
     return encode_register_body(RegisterBody(topic_config_serialize_wrapper=table))

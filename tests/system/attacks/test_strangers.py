@@ -8,24 +8,36 @@ machine with much else to do makes it wait now and then; a server that is frozen
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import selectors
 import socket
 import struct
 import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from hatwisted.wire import layout
+from hatwisted.wire.batch import MAX_ENTRIES
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_record, make_record
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, free_port, wait_until
-from testbed.remotingclient import RemotingClient, RemotingFailure, encode_frame, pull_fields, send_fields
+from testbed.remotingclient import (
+    RemotingClient,
+    RemotingFailure,
+    encode_frame,
+    encode_inner,
+    pull_fields,
+    send_fields,
+)
 from tests.fuzz.pagetargets import HELLO
 from tests.support.bystander import Bystander, Watched
 from tests.support.ownpace import scheduled, within
@@ -186,6 +198,28 @@ def long_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         ):
             text = json.dumps(body | {"clientID": f"c{number}"}, ensure_ascii=False)
             pour(peer, encode_frame(code, number, {}, text.encode()))
+
+
+def expressions_of_a_heartbeat(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """As long as one may be, as many as there is room for, new ones with each."""
+    kinds = {"consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    values = itertools.count()
+    for number in range(10):
+        peer = connect(group.master_port, stack)
+        for version in range(2):
+            wanted = [
+                {
+                    "topic": f"T{each}",
+                    "subString": " OR ".join(f"a={next(values)}" for _ in range(1000)),
+                    "expressionType": "SQL92",
+                    "subVersion": version,
+                }
+                for each in range(60)
+            ]
+            member = kinds | {"groupName": f"filtering-{number}", "subscriptionDataSet": wanted}
+            member |= {"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
+            body = json.dumps({"clientID": f"f{number}", "consumerDataSet": [member]}).encode()
+            pour(peer, encode_frame(RequestCode.HEART_BEAT, number, {}, body))
 
 
 def progress_of_unknown_groups(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
@@ -408,6 +442,16 @@ def false_master(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
             time.sleep(0.02)
 
 
+def false_unregistration(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """In the master's name, of who isn't on its host."""
+    master = {"brokerName": "broker-a", "brokerAddr": f"127.0.0.1:{group.master_port}", "brokerId": "0"}
+    with RemotingClient("127.0.0.1", group.namesrv_port) as client:
+        for _ in range(50):
+            assert refused(group.namesrv_port, 104, master | {"clusterName": "DefaultCluster"})
+            members = client.route("Bystander").expect(0).json()["brokerDatas"][0]["brokerAddrs"]
+            assert members["0"] == master["brokerAddr"]
+
+
 def controls_in_names(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
     name = "g\n2026-01-01T00:00:00+0000 [hatwisted.store#critical] failed \x1b[31m\x1b]0;owned\x07"
     body = json.dumps(
@@ -450,6 +494,30 @@ def readers_of_pages(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
         assert within(pid, OWN_SECONDS, probed) == 200
 
 
+def flood_of_sends(group: BrokerGroup, stack: contextlib.ExitStack) -> None:
+    """Batches of as many messages as there may be, as fast as they are taken; half of them wait for no slave."""
+    body = b"".join(encode_inner(b"x", b"") for _ in range(MAX_ENTRIES))
+    frames = [
+        encode_frame(320, 1, send_fields("Flood", 0, properties, batch=True), body)
+        for properties in ({}, {"WAIT": "false"})
+    ]
+    ready = stack.enter_context(selectors.DefaultSelector())
+    for number in range(10):
+        peer = connect(group.master_port, stack, STRANGER)
+        peer.setblocking(False)
+        ready.register(peer, selectors.EVENT_READ | selectors.EVENT_WRITE, frames[number % 2])
+    unsent = {key.fd: b"" for key in ready.get_map().values()}
+    ends = time.monotonic() + 4
+    while time.monotonic() < ends:
+        for key, events in ready.select(0.1):
+            peer = cast(socket.socket, key.fileobj)
+            if events & selectors.EVENT_READ:
+                peer.recv(MIB)
+            if events & selectors.EVENT_WRITE:
+                rest = unsent[key.fd] or key.data
+                unsent[key.fd] = rest[peer.send(rest) :]
+
+
 ATTACKS: tuple[Attack, ...] = (
     held_pulls,
     continuation_lines,
@@ -465,9 +533,11 @@ ATTACKS: tuple[Attack, ...] = (
     half_frames,
     half_handshakes,
     inflating_registrations,
+    false_unregistration,
     false_master,
     controls_in_names,
     readers_of_pages,
+    flood_of_sends,
 )
 FILLING: tuple[Attack, ...] = (
     pulls_that_wake,
@@ -477,6 +547,22 @@ FILLING: tuple[Attack, ...] = (
     long_names,
     topics_by_the_thousand,
 )
+HOLDING: tuple[Attack, ...] = (
+    held_pulls,
+    many_short_values,
+    resets_for_who_does_not_read,
+    idle_connections,
+    half_frames,
+    half_handshakes,
+    inflating_registrations,
+    readers_of_pages,
+    flood_of_sends,
+    pulls_that_wake,
+    unread_answers,
+    members_of_many_groups,
+    long_names,
+)
+"""They have a server hold something for them."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -487,6 +573,40 @@ def test_an_honest_client_and_the_memory(group: BrokerGroup, attack: Attack) -> 
 @pytest.mark.parametrize("attack", FILLING, ids=lambda attack: attack.__name__)
 def test_the_same_where_much_is_left_behind(filled_group: BrokerGroup, attack: Attack) -> None:
     bear(filled_group, attack)
+
+
+def test_the_same_where_expressions_are_left_behind(tmp_path: Path) -> None:
+    with started(tmp_path) as group:
+        bear(group, expressions_of_a_heartbeat)
+
+
+@pytest.mark.skipif(not CLOSELY, reason="one after the other is what a test before each change is for")
+@pytest.mark.parametrize("together", [1, len(HOLDING)], ids=["one-after-the-other", "all-at-once"])
+def test_the_memory_when_attacks_add_up(filled_group: BrokerGroup, together: int) -> None:
+    """After those that leave much behind, and with all that the others hold meanwhile kept."""
+    group = filled_group
+    assert group.namesrv is not None
+    servers = (group.master, group.slave, group.namesrv)
+    pids = [server.pid for server in servers]
+    with Bystander(group.master_port, *pids) as watching, contextlib.ExitStack() as stack:
+
+        def make(attack: Attack) -> None:
+            with contextlib.suppress(OSError, RemotingFailure):  # a server that closes what is too much
+                attack(group, stack)
+
+        with ThreadPoolExecutor(together) as attackers:
+            for made in [attackers.submit(make, attack) for attack in HOLDING]:
+                made.result()
+        time.sleep(LEAST)
+    found = watching.result
+    assert found is not None
+    print(
+        f"{together} at once: {found.peak >> 20} MiB, p99 {found.p99 * 1000:.1f} ms of {len(found.seconds)}"
+    )
+    assert found.peak < MEMORY
+    assert not found.refused, found.refused
+    assert [server.pid for server in servers if server.running] == pids
+    wait_until(lambda: answered(group.slave_port), 60, "the slave answers")
 
 
 def bear(group: BrokerGroup, attack: Attack) -> None:

@@ -61,7 +61,7 @@ class Scripted(Protocol):
 
 class LoopbackCase(TestCase):
     def setUp(self) -> None:
-        self.log = MemoryLog(file_size=1 << 20)
+        self.log: Any = MemoryLog(file_size=1 << 20)
         self.clock: Any = reactor
         self.port = free_port()
         self.ports: list[IListeningPort] = []
@@ -146,7 +146,7 @@ class LoopbackCase(TestCase):
         return peer
 
 
-class EncryptedTests(LoopbackCase):
+class EncryptedCase(LoopbackCase):
     """With TLS on both ends."""
 
     def setUp(self) -> None:
@@ -162,6 +162,8 @@ class EncryptedTests(LoopbackCase):
     def connecting(self) -> IConnecting:
         return TlsConnecting(super().connecting(), reactor, lambda: self.dialling)
 
+
+class EncryptedTests(EncryptedCase):
     def test_B88_B185_catch_up_and_live_copy_are_byte_identical(self) -> Any:
         return self.copies()
 

@@ -192,11 +192,6 @@ def test_the_command_lands_into_a_table_at_an_object_store(store: GrowingStore, 
                 assert json.loads(done.stdout)["rows"] == rows
         assert not (tmp_path / "warehouse").exists()
         assert offsets(**properties) == store.offsets
-    command += ["--engine", "spark"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    assert "landed by the engine local" in refused.stderr
 
 
 def test_the_program_of_the_page(store: GrowingStore, tmp_path: Path) -> None:

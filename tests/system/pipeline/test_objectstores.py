@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
@@ -134,6 +135,17 @@ def test_small_files_are_merged_there(store: GrowingStore, address: str) -> None
     store.append(160)
     found = landed(store, address, replace(LOCAL, max_bytes_per_trigger=store.end // 8))
     assert found.compacted >= 8
+    assert offsets(address) == store.offsets
+
+
+def test_what_a_compaction_replaced_is_removed_there(store: GrowingStore, address: str) -> None:
+    store.append(160)
+    landed(store, address, replace(LOCAL, max_bytes_per_trigger=store.end // 8))
+    assert objects(address) != mentioned(address)
+    properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    DeltaTable(address).alter.set_table_properties(properties)
+    assert landed(store, address, replace(LOCAL, vacuum=timedelta(0))).vacuumed >= 8
+    assert objects(address) == mentioned(address)
     assert offsets(address) == store.offsets
 
 

@@ -20,7 +20,7 @@ ADDRESS = f"{MASTER}:10911"
 PRETENDS = Credentials(ADMIN.access_key, "wrong-key")
 
 
-class RefusedFigures(SynchronousTestCase):
+class FigureCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.nodes = MemoryNodes(self)
 
@@ -36,6 +36,8 @@ class RefusedFigures(SynchronousTestCase):
         self.nodes.pass_time(2)
         return Figures(page(self.nodes, f"{MASTER}:5557", "/metrics")[1])
 
+
+class RefusedFigures(FigureCase):
     def refused(self, reason: str) -> float:
         return self.figures()("hatwisted_requests_refused_total", reason=reason)
 

@@ -1,11 +1,14 @@
 """The configuration at run time: 25, 26."""
 
 import json
+import re
+from pathlib import Path
 
 from twisted.internet.defer import inlineCallbacks
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.changing import EFFECTIVE, FIXED
+from hatwisted.config.javaproperties import parse_properties
 from hatwisted.config.schema import BrokerConfig
 from tests.unit.broker.rig import BrokerRig
 
@@ -55,6 +58,24 @@ class TestConfig(TestCase):
             self.assertIn(words, answer.remark)
         self.assertEqual(self.rig.config.config.delete_when, "04")
         self.assertEqual((yield self.shown())[0]["counter"], 0)
+
+    @inlineCallbacks
+    def test_a_line_break_in_a_value_makes_no_further_key(self):
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        file = folder / "broker.conf"
+        file.write_text("brokerName=broker-a\nbrokerRole=ASYNC_MASTER\n")
+        rig = BrokerRig(self, broker_config_path=str(file))
+        for line_break in (b"\\n", b"\\r", b"\\u000a", b"\\u000d\\u000a"):
+            answer = yield rig.ask(UPDATE, b"msgTraceTopicName=x%bbrokerRole=SLAVE" % line_break)
+            self.assertEqual(answer.code, 0)
+            written = {entry.key: entry.value for entry in parse_properties(file.read_bytes(), str(file))}
+            self.assertEqual(written["brokerRole"], "ASYNC_MASTER")
+            self.assertRegex(written["msgTraceTopicName"], r"^x\s+brokerRole=SLAVE$")
+            shown = (yield rig.ask(SHOW)).body
+            self.assertEqual(len(re.findall(rb"[\r\n]brokerRole=", shown)), 1)
+            answer = yield rig.ask(UPDATE, b"messageDelayLevel=1s%bbrokerRole=SLAVE" % line_break)
+            self.assertEqual(answer.code, 1)
 
     @inlineCallbacks
     def test_what_has_no_effect_here_is_taken_as_rocketmq_takes_it(self):

@@ -167,16 +167,16 @@ class TestGroups(SynchronousTestCase):
         self.patch(clienttable, "MAX_MEMBERSHIPS", 10)
         usual, long, wide = "g" * 255, "l" * (3 * NAME_OF_ONE), "\U0001f600" * NAME_OF_ONE
         self.heartbeat("A", "a", **{usual: [], long: []})
-        self.assertEqual(self.clients._memberships, 5)
+        self.assertEqual(self.clients.memberships, 5)
         beat = parse_heartbeat({"clientID": "b", "producerDataSet": [{"groupName": wide}]})
         self.clients.heartbeat("B", beat, "JAVA", 407)
-        self.assertEqual(self.clients._memberships, 10)
+        self.assertEqual(self.clients.memberships, 10)
         self.assertRaises(BadClientData, self.heartbeat, "C", "c", g=[])
         self.clients.heartbeat("B", beat, "JAVA", 407)
         self.clients.closed("B")
-        self.assertEqual(self.clients._memberships, 5)
+        self.assertEqual(self.clients.memberships, 5)
         self.clients.closed("A")
-        self.assertEqual(self.clients._memberships, 0)
+        self.assertEqual(self.clients.memberships, 0)
 
     def test_made_up_groups_fill_no_table(self):
         self.patch(clienttable, "MAX_MEMBERSHIPS", 3)
@@ -223,7 +223,7 @@ class TestGroups(SynchronousTestCase):
         self.assertRaises(BadClientData, beat, "C", "i", "||".join(map(str, range(50))))
         self.clients.closed("A")
         self.clients.closed("B")
-        self.assertEqual(self.clients._subscriptions, 0)
+        self.assertEqual(self.clients.subscriptions, 0)
 
     def test_names_have_a_length(self):
         name = "n" * (clienttable.MAX_NAME + 1)

@@ -10,6 +10,7 @@ from hatwisted.broker.filter import consumerfilter as consumerfilters
 from hatwisted.broker.filter.bloomfilter import bloom_positions
 from hatwisted.broker.filter.consumerfilter import KEEP_DEAD, ConsumerFilterTable
 from hatwisted.broker.filter.subscriptiondata import subscribe
+from hatwisted.broker.filter.waitingexpressions import SLICE
 from tests.support.golden import SQL92
 
 FILTERS = SQL92 / "consumerFilter.json"
@@ -33,6 +34,7 @@ class FilterCase(SynchronousTestCase):
             group,
             [subscribe(topic, text, *(kind or ["SQL92"]), version) for topic, text, version, *kind in wanted],
         )
+        self.table.go_on()
 
     def expression(self, topic="T", group="g"):
         known = self.table.find(topic, group)
@@ -99,6 +101,106 @@ class TestVersions(FilterCase):
         self.assertIsNone(self.expression("T" * 20))
 
 
+class TestDearExpressions(FilterCase):
+    """One heartbeat may bring many; each takes longer than a turn."""
+
+    def setUp(self):
+        super().setUp()
+        self.compiled = []
+        real = consumerfilters.compile_filter
+
+        def slow(kind, expression):
+            self.compiled.append(expression)
+            self.clock.rightNow += SLICE
+            return real(kind, expression)
+
+        self.patch(consumerfilters, "compile_filter", slow)
+
+    def file(self):
+        return json.loads(self.table.encode())["filterDataByTopic"]
+
+    def test_each_has_a_turn_of_its_own(self):
+        self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
+        self.assertEqual((self.compiled, [*self.file()]), (["a > 0"], ["T0"]))
+        seen = []
+
+        def look():
+            seen.append(len(self.compiled))
+            if len(seen) < 4:
+                self.clock.callLater(0, look)
+
+        look()
+        self.clock.advance(0)
+        self.assertEqual(seen, [1, 2, 3, 4], "others have their turns between")
+        self.assertEqual([*self.file()], ["T0", "T1", "T2", "T3"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
+        self.assertEqual(len(self.compiled), 4)
+
+    def test_groups_of_one_heartbeat_share_its_turn(self):
+        for number in range(3):
+            self.table.register(f"g{number}", [subscribe("T", "a > 1", "SQL92", 5)])
+        self.table.go_on()
+        self.table.go_on()
+        self.assertEqual(len(self.compiled), 1)
+
+    def test_groups_take_turns(self):
+        self.register(*((f"T{number}", f"a > {number}", 5) for number in range(9)))
+        self.register(("T", "b > 1", 5), group="h")
+        self.clock.advance(0)
+        self.assertLessEqual(self.compiled.index("b > 1"), 2)
+
+    def test_a_pull_needs_not_wait(self):
+        self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
+        self.assertEqual(self.expression("T3"), ("a > 3", 5, False))
+        self.assertEqual(self.compiled, ["a > 0", "a > 3"])
+
+    def test_the_newest_of_those_that_wait_is_compiled(self):
+        for version in (5, 7, 6):
+            self.register(("T0", "a > 0", 5), ("T1", f"b > {version}", version))
+        self.assertEqual(self.expression("T1"), ("b > 7", 7, False))
+        self.assertEqual(self.compiled, ["a > 0", "b > 7"])
+
+    def test_what_nobody_wants_any_more_is_not_compiled(self):
+        self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
+        self.register(("T0", "a > 0", 5), ("T2", "a > 2", 5))
+        self.table.unregister("g")
+        self.table.register("h", [subscribe("T", "b > 1", "SQL92", 5), subscribe("U", "b > 2", "SQL92", 5)])
+        self.table.unregister("h")
+        self.clock.pump([0] * 5)
+        self.assertEqual(self.compiled, ["a > 0"])
+        self.assertEqual((self.expression("T0"), self.expression("T2")), (("a > 0", 5, True), None))
+
+    def test_what_does_not_fit_is_not_compiled(self):
+        self.patch(consumerfilters, "MAX_TEXT", 32)  # room for four
+        for _ in range(2):
+            self.register(*((f"T{number}", "a > 1", 1) for number in range(9)))
+            self.clock.pump([0] * 9)
+            self.assertEqual(len(self.compiled), 4)
+        self.assertIsNone(self.expression("T4"))
+
+    def test_room_of_what_left_or_was_broken_is_free_again(self):
+        self.patch(consumerfilters, "MAX_TEXT", 32)
+        for version in range(1, 4):
+            self.register(*((f"T{number}", "a >  ", version) for number in range(4)))
+            self.register(*((f"U{number}", "a > 1", version) for number in range(4)))
+            self.table.unregister("g")
+        self.register(*((f"T{number}", "a > 1", 4) for number in range(3)))
+        self.assertEqual(self.expression("T2"), ("a > 1", 4, False))
+
+    def test_those_that_wait_count_for_a_pull_of_the_retry_topic(self):
+        self.register(("T0", "a > 1", 5))
+        effort = self.table.retry_test("g").effort
+        self.register(("T0", "a > 1", 5), ("T1", "a > 1", 5), ("T2", "a > 1", 5))
+        self.assertGreater(self.table.retry_test("g").effort, effort)
+
+    def test_nothing_is_compiled_after_the_end(self):
+        self.register(("T0", "a > 1", 5), ("T1", "a > 1", 5))
+        self.table.stop()
+        self.clock.pump([0] * 5)
+        self.assertEqual(len(self.compiled), 1)
+
+
 class TestFile(FilterCase):
     def test_rocketmqs_file_is_written_back_as_it_was(self):
         golden = FILTERS.read_bytes()
@@ -148,7 +250,9 @@ class RefusedTests(SynchronousTestCase):
             for _ in range(2):
                 for topic in ("T", "U", "V"):
                     table.register("g", [subscribe(topic, "a >", "SQL92", 1)])
+                    table.go_on()
         self.assertEqual(len([each for each in events if "log_format" in each]), 3, "each is told once")
         for number in range(100):
             table.register("g", [subscribe(f"T{number}", "a >", "SQL92", 1)])
+            table.go_on()
         self.assertLessEqual(len(table._refused), 3)

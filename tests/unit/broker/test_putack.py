@@ -45,6 +45,7 @@ class ManualReplication:
     def __init__(self, clock: Clock) -> None:
         self.line = WaitLine(clock)
         self.usable_up_to = 1 << 60
+        self.fall_behind = 0
         self.reason: str | None = None
 
     def is_slave_ok(self, end: int) -> bool:

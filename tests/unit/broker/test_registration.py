@@ -19,6 +19,7 @@ from hatwisted.broker.node.registration import (
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
 from hatwisted.config.schema import BrokerRole, NamesrvConfig
+from hatwisted.namesrv.members import Source
 from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.server import ProcessorTable
@@ -151,7 +152,7 @@ class TestRegistering(RegistrationCase):
         registration.start()
         yield registration.settled()
         server.routes.delete_topic("TBW102")
-        server.routes.unregister("broker-a", 0, "127.0.0.1:10911")
+        server.routes.unregister("broker-a", 0, "127.0.0.1:10911", Source(None, "127.0.0.1"))
         self.clock.advance(29.9)
         yield registration.settled()
         self.assertEqual(self.addresses(server), {})
@@ -255,7 +256,7 @@ class TestAskingFirst(RegistrationCase):
         registration.topics.put(TopicConfig(topic_name="T"))
         yield registration.settled()
         self.assertEqual(asked, [103, 103])
-        server.routes.unregister("broker-a", 0, "127.0.0.1:10911")
+        server.routes.unregister("broker-a", 0, "127.0.0.1:10911", Source(None, "127.0.0.1"))
         self.clock.advance(30)
         yield registration.settled()
         self.assertEqual(asked, [103, 103, 322, 103])
@@ -307,7 +308,7 @@ class TestFailures(RegistrationCase):
         yield registration.settled()
         for _ in range(3):
             before = self.clock.seconds()
-            first.routes.unregister("broker-a", 0, "127.0.0.1:10911")
+            first.routes.unregister("broker-a", 0, "127.0.0.1:10911", Source(None, "127.0.0.1"))
             self.clock.advance(30)
             yield self.until(lambda: self.addresses(first))
             self.assertEqual(self.clock.seconds(), before + 30)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, GroupTable
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, GroupTable, SubscriptionGroupTable
+from hatwisted.broker.role import Role
 from hatwisted.broker.tabletext import TableText
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable
+from hatwisted.config.schema import BrokerRole
 from hatwisted.wire import fastjson
-from hatwisted.wire.registration import DataVersion
+from hatwisted.wire.registration import DataVersion, encode_body
 
 NAMES = (
     "a",
@@ -81,3 +84,38 @@ class TableTextTests(SynchronousTestCase):
             if number % 4 == 3:
                 topics.delete(f"t{number - 2}")
             self.assertEqual(topics.encode(), fastjson.dumps_pretty(topics.table()))
+
+
+class KeptBodyTests(SynchronousTestCase):
+    def test_topics_are_answered_as_they_are(self) -> None:
+        table = TopicConfigTable(Clock(), FirstTopics(broker_name="b"))
+        other = TopicConfigTable(Clock(), FirstTopics(broker_name="other"))
+        changes: list[Callable[[], object]] = [
+            lambda: table.ensure("T", 4),
+            lambda: table.set_ordered({"T": "b:4"}),
+            table.touch,
+            lambda: table.delete("T"),
+            lambda: table.decode(other.encode()),
+            lambda: table.replace(other.table()),
+        ]
+        for change in changes:
+            change()
+            body = table.encode_compact()
+            self.assertEqual(body, encode_body(table.table()))
+            self.assertIs(table.encode_compact(), body)
+
+    def test_groups_are_answered_as_they_are(self) -> None:
+        table, other = (SubscriptionGroupTable(Clock(), Role(BrokerRole.ASYNC_MASTER, 0)) for _ in range(2))
+        other.put(GroupConfig(group_name="h"))
+        changes: list[Callable[[], object]] = [
+            lambda: table.find("g"),
+            lambda: table.put(GroupConfig(group_name="g", retry_max_times=3)),
+            lambda: table.delete("g"),
+            lambda: table.decode(other.encode()),
+            lambda: table.replace(other.table()),
+        ]
+        for change in changes:
+            change()
+            body = table.encode_compact()
+            self.assertEqual(body, encode_body(table.table()))
+            self.assertIs(table.encode_compact(), body)

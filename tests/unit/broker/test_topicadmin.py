@@ -75,7 +75,10 @@ class TestTopics(TestCase):
         for name, value in (
             ("topicFilterType", "NO_TAG"),
             ("readQueueNums", "-1"),
+            ("readQueueNums", "2147483647"),
+            ("readQueueNums", "9" * 40),
             ("writeQueueNums", "70000"),
+            ("writeQueueNums", "2147483648"),
             ("perm", "8"),
             ("perm", "rw"),
             ("topicSysFlag", "x"),

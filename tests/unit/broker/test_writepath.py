@@ -1,6 +1,8 @@
 """All ways into a master put together: one PutAcks, one stop."""
 
+from twisted.internet import reactor
 from twisted.internet.defer import gatherResults, inlineCallbacks
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.delay.delayrouting import route_delayed
@@ -100,3 +102,58 @@ class WritePathTests(TestCase):
         yield self.rig.ask(207, groupName="g")
         viewed = yield self.rig.ask(315, statsName="SNDBCK_PUT_NUMS", statsKey="T@g")
         self.assertEqual((viewed.code, viewed.remark), (1, "The stats <SNDBCK_PUT_NUMS> <T@g> not exist"))
+
+    @inlineCallbacks
+    def test_what_a_client_puts_is_no_further_ahead_of_the_slave_than_its_window(self):  # type: ignore[no-untyped-def]
+        answers = yield self.fill_window("")
+        self.assertEqual([answer.called for answer in answers], [False] * 9)
+        end = self.store.log.max_offset
+        for _ in answers:
+            self.slave.line.advance(self.store.log.max_offset)
+            yield self.pass_time()
+        codes = [answer.code for answer in (yield gatherResults(answers))]
+        self.assertEqual(codes, [0] * 9)
+        self.assertGreater(self.store.log.max_offset, end)
+        self.assertEqual(self.window().used, 0)
+
+    @inlineCallbacks
+    def test_messages_that_wait_for_no_slave_count_while_it_is_behind(self):  # type: ignore[no-untyped-def]
+        self.slave.fall_behind = 501
+        answers = yield self.fill_window("WAIT\x01false")
+        put = sum(answer.called for answer in answers)
+        self.assertLess(put, 9)
+        for _ in answers:
+            self.slave.line.advance(self.store.log.max_offset)
+            yield self.pass_time()
+        codes = [answer.code for answer in (yield gatherResults(answers))]
+        self.assertEqual(codes, [0] * 9)
+        self.assertEqual(self.window().used, 0)
+
+    @inlineCallbacks
+    def test_messages_that_wait_for_no_slave_do_not_count_otherwise(self):  # type: ignore[no-untyped-def]
+        for behind, usable in ((500, 1 << 60), (501, 0)):
+            self.slave.fall_behind, self.slave.usable_up_to = behind, usable
+            answers = yield self.fill_window("WAIT\x01false")
+            codes = [answer.code for answer in (yield gatherResults(answers))]
+            self.assertEqual(codes, [0] * 9)
+            self.assertEqual(self.window().used, 0)
+
+    @inlineCallbacks
+    def pass_time(self):  # type: ignore[no-untyped-def]
+        for _ in range(10):
+            self.rig.turn()
+            yield deferLater(reactor, 0, lambda: None)
+
+    def window(self):  # type: ignore[no-untyped-def]
+        (connection,) = self.rig.factory.connections
+        return connection.window
+
+    @inlineCallbacks
+    def fill_window(self, text: str):  # type: ignore[no-untyped-def]
+        """Messages one after the other, of which a window of 500 bytes holds some."""
+        self.rig.factory.windows.most = 500
+        answers = []
+        for _ in range(9):
+            answers.append(self.send(text))
+            yield self.pass_time()
+        return answers

@@ -30,7 +30,7 @@ from hatwisted.client.consumer import Consumer
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore import admin
 from hatwisted.clientcore.message import Message
-from hatwisted.namesrv.members import Member
+from hatwisted.namesrv.members import Member, Source
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.wire.registration import BrokerData, ClusterInfo, DataVersion
 from tests.support.clusterrig import ClusterRig, asynchronous
@@ -669,7 +669,7 @@ class TestCommands(CommandsCase):
             self.addCleanup(port.stopListening)
             address = f"127.0.0.1:{port.getHost().port}"
             member = Member("DefaultCluster", f"mute-{number}", 0, address)
-            for _ in self.rig.names.routes.register(member, {}, DataVersion(), number):
+            for _ in self.rig.names.routes.register(member, {}, DataVersion(), Source(number, address)):
                 pass
         listed = (await self.run_command("cluster", "list", "--json", code=1)).lines[0]
         self.assertEqual(["error" in each for each in listed], [False, True, True, True, True])

@@ -8,9 +8,10 @@ import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.cluster import clustertls
-from hatwisted.cli.cluster.clustertls import USERS_FILE, tls_of, tls_options
+from hatwisted.cli.cluster.clustertls import tls_of, tls_options
+from hatwisted.clientcore import tlsfile
 from hatwisted.clientcore.tls import Tls
+from hatwisted.clientcore.tlsfile import USERS_FILE
 
 
 @click.command()
@@ -28,7 +29,7 @@ class ClusterTlsTests(SynchronousTestCase):
         self.home = Path(self.mktemp()).absolute()
         (self.home / ".hatwisted").mkdir(parents=True)
         self.system = self.home / "system.properties"
-        self.patch(clustertls, "TLS_FILE", str(self.system))
+        self.patch(tlsfile, "TLS_FILE", str(self.system))
 
     def tls(self, *words: str, **environment: str) -> Tls | str | None:
         found: list[Tls | str | None] = []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.groupmoves import _timestamp
 from hatwisted.cli.log.loggroup import Position
-from hatwisted.cli.optionvalues import Instant, iso_time, milliseconds, parse_time
+from hatwisted.cli.optionvalues import Instant, Span, iso_time, milliseconds, parse_time
 from hatwisted.wire.quantities import size_text
 
 NOON = 1_795_262_400_000
@@ -54,6 +55,16 @@ class TimeTests(SynchronousTestCase):
             with self.assertRaisesRegex(ValueError, rf"'{text}' isn't a time like .* \(UTC\), 2h \(ago\)"):
                 parse_time(text)
         self.assertRaises(ValueError, parse_time, "99999999999w")
+
+    def test_how_long_something_lasts(self) -> None:
+        for text, span in (
+            ("7d", timedelta(days=7)),
+            ("36h", timedelta(hours=36)),
+            ("90 s", timedelta(0, 90)),
+        ):
+            self.assertEqual(Span().convert(text, None, None), span)
+        for text in ("0d", "-1h", "7d ago", "7", "a week", "", "99999999999w"):
+            self.assertRaises(click.BadParameter, Span().convert, text, None, None)
 
     def test_words_and_spans_before_now(self) -> None:
         def now() -> datetime:

@@ -71,6 +71,7 @@ class TestPipelineCommands(SynchronousTestCase):
             (("export", store, "-o", "o.csv", "-n", "127.0.0.1:1"), "either STOREs, or -n"),
             (("land", store, table, "--topic", "Orders"), "--topic goes with -n"),
             (("land", store, table, "--pattern", "Orders.*"), "--pattern goes with -n"),
+            (("land", store, table, "--topics", "Orders.*"), "--pattern goes with -n"),
             (("export", store, "-o", "o.csv", "--pattern", "Orders.*"), "--pattern goes with -n"),
             (("import", store, "-n", "nowhere:x"), "isn't host:port"),
             (("import", "/nowhere.csv"), "does not exist"),

@@ -1,4 +1,4 @@
-"""`--credentials` of the commands that reach clusters from Spark: which account counts, and where it's kept."""
+"""`--credentials` and `--tls` of the commands that reach clusters from Spark: what counts, and where it's kept."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.pipeline.account import credentials_option, settings_of
+from hatwisted.cli.pipeline.account import account_options, credentials_option, settings_of
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.clientcore.errors import BadSetting
+from hatwisted.clientcore.tls import Tls
+from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 
 SECRET = "secret-of-somebody"
 
@@ -62,3 +65,70 @@ class PipelineAccountTests(SynchronousTestCase):
         with patch.dict(os.environ, {"HATWISTED_CREDENTIALS": str(self.home / "named.yml")}):
             os.environ.pop("HATWISTED_ACCESS_KEY", None)
             self.assertEqual(settings_of("127.0.0.1:9", {}).credentials, Credentials("named-one", SECRET))
+
+
+@click.command()
+@account_options
+def encrypted() -> None:
+    asked = settings_of("127.0.0.1:9", {})
+    source = cluster_settings(rocketmq_options({"namesrvAddr": "127.0.0.1:9"}))
+    raise Encrypted(asked.tls, source.tls)
+
+
+class Encrypted(Exception):
+    """How the command's own connections are encrypted, and those of a source in a process started now."""
+
+
+class PipelineTlsTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.home = Path(self.mktemp()).absolute()
+        self.properties = self.home / ".hatwisted" / "tls.properties"
+        self.properties.parent.mkdir(parents=True)
+        (self.home / "named").write_text("tls.client.trustCertPath=/named.pem\n")
+
+    def outcome(self, *arguments: str, **environ: str) -> tuple[BaseException | None, str]:
+        with patch.dict(os.environ, {"HOME": str(self.home), **environ}):
+            result = CliRunner().invoke(encrypted, arguments)
+        return result.exception, result.output
+
+    def tls(self, *arguments: str, **environ: str) -> Tls | None:
+        found, _ = self.outcome(*arguments, **environ)
+        assert isinstance(found, Encrypted), found
+        asked, source = found.args
+        self.assertEqual(asked, source)
+        assert asked is None or isinstance(asked, Tls)
+        return asked
+
+    def test_nothing_is_encrypted_unless_asked_for(self) -> None:
+        self.properties.write_text("tls.client.trustCertPath=/ca.pem\n")
+        self.assertIsNone(self.tls())
+        self.assertIsNone(self.tls("--no-tls", HATWISTED_TLS="true"))
+
+    def test_asked_for_it_is_as_the_client_s_file_says(self) -> None:
+        self.properties.write_text("tls.client.trustCertPath=/ca.pem\ntls.client.authServer=true\n")
+        for given in (self.tls("--tls"), self.tls(HATWISTED_TLS="yes")):
+            self.assertEqual(given, Tls(trust_file="/ca.pem", verify="chain"))
+        self.assertEqual(self.tls("--tls", "--tls-verify", "none"), Tls(trust_file="/ca.pem", verify="none"))
+        named = str(self.home / "named")
+        self.assertEqual(self.tls("--tls", "--tls-properties", named), Tls(trust_file="/named.pem"))
+        self.assertEqual(self.tls("--tls", HATWISTED_TLS_PROPERTIES=named), Tls(trust_file="/named.pem"))
+
+    def test_what_makes_no_sense_ends_the_command_in_a_line(self) -> None:
+        for words, environ, told in (
+            (("--tls-verify", "chain"), {}, "--tls-verify is given without --tls"),
+            (("--tls-properties", str(self.home / "named")), {}, "--tls-properties is given without --tls"),
+            (("--tls", "--tls-properties", "/none"), {}, "/none: can't be read: No such file or directory"),
+        ):
+            found, output = self.outcome(*words, **environ)
+            self.assertIsInstance(found, SystemExit)
+            self.assertIn(told, " ".join(output.split()))
+        for environ, told in (
+            ({"HATWISTED_TLS": "perhaps"}, "HATWISTED_TLS=perhaps: give true or false"),
+            (
+                {"HATWISTED_TLS": "1", "HATWISTED_TLS_VERIFY": "a"},
+                "HATWISTED_TLS_VERIFY=a: give one of full,",
+            ),
+        ):
+            found, _ = self.outcome(**environ)
+            self.assertIsInstance(found, BadSetting)
+            self.assertIn(told, str(found))

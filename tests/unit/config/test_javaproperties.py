@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.config import javaproperties
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import (
-    MAX_LINES,
-    Entry,
     check_text,
     format_property,
     parse_properties,
     with_properties,
 )
+from hatwisted.wire import javaproperties
+from hatwisted.wire.javaproperties import MAX_LINES, Entry
 from tests.support.examples import examples
 from tests.support.growth import grows_linearly
 
@@ -47,7 +46,17 @@ class Rewriting(SynchronousTestCase):
             self.assertIn(("a", "b"), [entry[:2] for entry in entries if entry.key == "a"] or [("a", "b")])
 
     def test_any_value_is_read_back_from_a_file_that_is_taken(self) -> None:
-        for value in ("a\0b", "\x1b[1m", "\x7f", "é€", "\U0001f680", " #=:\\"):
+        for value in (
+            "a\nbrokerRole=SLAVE",
+            "a\rb=c",
+            "a\r\nb=c\n",
+            "a\0b",
+            "\x1b[1m",
+            "\x7f",
+            "é€",
+            "\U0001f680",
+            " #=:\\",
+        ):
             data = with_properties(b"# ours\n", {"x": value})
             check_text(data, "broker.conf")
             self.assertEqual([entry[:2] for entry in parse_properties(data, "")], [("x", value)])

@@ -43,6 +43,7 @@ NOT_IN_4_9_7 = {
     "haAllowList",
     "maxConnectionsPerAddress",
     "maxUnreadAnswerBytes",
+    "maxUnacknowledgedBytesPerAddress",
     "addressRequestRate",
     "addressByteRate",
     "accountRequestRate",

@@ -1,12 +1,14 @@
-"""A broker, a name server and the ports of pages, behind which sits all else."""
+"""Brokers, open and closed, a name server, both ends of the HA link, ports of pages: behind them is all else."""
 
 from __future__ import annotations
 
+from tests.fuzz.closedtargets import CLOSED
+from tests.fuzz.linktargets import LINKS
 from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
 from tests.unit.fuzz.replayed import Replayed, replaying
 
 
-@replaying({**PAGES, **SERVERS})
+@replaying({**LINKS, **PAGES, **SERVERS, **CLOSED})
 class ServerTests(Replayed):
     """Nothing but its own error leaves a decoder."""

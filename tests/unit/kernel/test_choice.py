@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 from twisted.trial.unittest import SynchronousTestCase
 
+import hatwisted.kernel
 from hatwisted.kernel import COMPILED, choice
+
+FROM_BEHIND = re.compile(r"\w\[-")
+"""An index that counts from the end: compiled with `wraparound=False` it reads what lies before the beginning."""
 
 
 class ChoiceTests(SynchronousTestCase):
@@ -23,3 +29,10 @@ class ChoiceTests(SynchronousTestCase):
 
     def test_this_process_says_what_it_uses(self) -> None:
         self.assertEqual(COMPILED, choice.RunEncoder is not choice.pure.RunEncoder)
+
+    def test_no_compiled_part_counts_from_the_end(self) -> None:
+        sources = list(Path(hatwisted.kernel.__file__).parent.glob("*.p[yx]*"))
+        compiled = [each for each in sources if each.suffix in (".pyx", ".pxi")]
+        self.assertEqual(sum(each.suffix == ".pyx" for each in compiled), len(choice.NAMES))
+        found = [each.name for each in compiled if FROM_BEHIND.search(each.read_text())]
+        self.assertEqual(found, [])

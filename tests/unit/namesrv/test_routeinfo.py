@@ -1,12 +1,15 @@
 """The route table, against RocketMQ's rules."""
 
+import json
+
 from twisted.internet.task import Clock
 from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.namesrv import routeinfo, topicqueues
-from hatwisted.namesrv.members import Gone, Master, Member
+from hatwisted.namesrv.members import Gone, Master, Member, Source
 from hatwisted.namesrv.routeinfo import LEASE, MAX_FILTER_SERVERS, TOLD, RouteTable
+from hatwisted.namesrv.routeshares import SHARE
 from hatwisted.namesrv.topicqueues import MAX_NAME
 from hatwisted.wire.registerbody import at_once
 from hatwisted.wire.registration import BadRegistration, DataVersion, QueueData, TopicConfig
@@ -25,13 +28,27 @@ class RouteCase(SynchronousTestCase):
         self.clock = Clock()
         self.routes = RouteTable(self.clock)
 
-    def register(self, group="a", broker=0, address=None, names=("T",), version=1, connection=None, **fields):
+    def register(
+        self,
+        group="a",
+        broker=0,
+        address=None,
+        names=("T",),
+        version=1,
+        connection=None,
+        host=None,
+        **fields,
+    ):
+        """host: one of each group's own, unless it's named."""
         address = address or f"{group}:{broker}"
         member = Member("C", group, broker, address, f"{address}-ha")
-        steps = self.routes.register(
-            member, topics(*names, **fields), DataVersion(counter=version), connection or address
-        )
+        source = Source(connection or address, host or f"host of {group}")
+        steps = self.routes.register(member, topics(*names, **fields), DataVersion(counter=version), source)
         return at_once(steps)
+
+    def listed(self, made):
+        """The names in a list's body, which is there."""
+        return json.loads(self.successResultOf(made))["topicList"]
 
     def addresses(self, topic="T"):
         route = self.routes.route(topic)
@@ -42,7 +59,9 @@ class TestClusters(RouteCase):
     def test_a_group_is_in_its_masters_cluster_whatever_a_slave_says(self):
         def register(broker, cluster):
             member = Member(cluster, "a", broker, f"a:{broker}", "")
-            at_once(self.routes.register(member, topics("T"), DataVersion(counter=1), f"a:{broker}"))
+            at_once(
+                self.routes.register(member, topics("T"), DataVersion(counter=1), Source(f"a:{broker}", "h"))
+            )
 
         register(1, "Typo")
         self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"Typo": ["a"]})
@@ -51,10 +70,16 @@ class TestClusters(RouteCase):
             self.assertEqual(self.routes.cluster_info().cluster_addr_table, {"C": ["a"]})
         self.routes.closed("a:0")
         register(1, "Typo")
-        self.assertEqual(self.routes.topics_of_cluster("C"), ["T"])
+        self.assertEqual(self.listed(self.routes.lists.of_cluster("client", "C")), ["T"])
 
 
 class TestBounds(RouteCase):
+    """Those of all hosts together."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(topicqueues, "SHARE", 1)
+
     def test_B179_no_more_topics_of_groups_than_there_is_room_for(self):
         self.patch(topicqueues, "MAX_ROUTES", 3)
         self.register("a", names=("T", "U"))
@@ -64,7 +89,7 @@ class TestBounds(RouteCase):
         self.assertEqual(str(refused), "3 topics of groups are registered, 1 more would exceed 3")
         self.assertIsNone(self.routes.group("c"))
         queues = [QueueData(broker_name="b", perm=6, read_queue_nums=1, write_queue_nums=1)]
-        self.assertRaises(BadRegistration, self.routes.register_topic, "V", queues)
+        self.assertRaises(BadRegistration, self.routes.register_topic, "V", queues, "h")
         for end in (lambda: self.routes.delete_topic("U"), lambda: self.routes.delete_topic("T", "C")):
             end()
             self.register("c", names=("T",))
@@ -113,10 +138,114 @@ class TestBounds(RouteCase):
             self.assertRaises(BadRegistration, self.register, **name)
         self.register("g" * MAX_NAME, address="h" * 200, names=("t" * MAX_NAME,))
         member = Member("C", "b", 0, "b:0")
-        at_once(self.routes.register(member, {}, DataVersion(), "b:0", ["x"] * MAX_FILTER_SERVERS))
+        at_once(
+            self.routes.register(member, {}, DataVersion(), Source("b:0", "h"), ["x"] * MAX_FILTER_SERVERS)
+        )
         for servers in (["x"] * (MAX_FILTER_SERVERS + 1), ["x" * LONG]):
-            steps = self.routes.register(member, {}, DataVersion(), "b:0", servers)
+            steps = self.routes.register(member, {}, DataVersion(), Source("b:0", "h"), servers)
             self.assertRaises(BadRegistration, at_once, steps)
+
+
+class TestShares(RouteCase):
+    """Half of the room is all that a host has."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(topicqueues, "MAX_ROUTES", 4 * SHARE)
+
+    def fill(self, host="stranger"):
+        for group in "xy":
+            self.register(group, names=("T", "U"), host=host)
+
+    def test_B179_a_host_that_fills_its_share_leaves_room_for_others(self):
+        self.fill()
+        refused = self.assertRaises(BadRegistration, self.register, "z", host="stranger")
+        self.assertEqual(
+            str(refused),
+            "4 topics of groups are registered from stranger, 1 more would exceed 4, its share",
+        )
+        queues = [QueueData(broker_name="x", perm=6, read_queue_nums=1, write_queue_nums=1)]
+        self.assertRaises(BadRegistration, self.routes.register_topic, "V", queues, "stranger")
+        self.register("x", names=("T", "U"), version=2, host="stranger")
+        self.register("a", names=("T", "U", "V", "W"))
+        self.assertEqual(self.addresses("W"), {"a": {0: "a:0"}})
+
+    def test_B179_what_goes_makes_room_in_its_hosts_share(self):
+        self.fill()
+        for end in (
+            lambda: self.routes.delete_topic("U"),
+            lambda: self.routes.closed("x:0"),
+            lambda: self.routes.unregister("y", 0, "y:0", Source("y:0", "stranger")),
+        ):
+            end()
+            self.register("z", names=("V", "W"), host="stranger")
+            self.routes.closed("z:0")
+        self.clock.advance(0)
+        self.fill()
+        self.assertRaises(BadRegistration, self.register, "z", host="stranger")
+
+    def test_B179_a_route_counts_for_the_host_that_registered_it_last(self):
+        self.fill()
+        self.register("x", names=("T", "U"), version=2, host="other", connection="other")
+        self.register("z", names=("T", "U"), host="stranger")
+        self.assertRaises(BadRegistration, self.register, "w", host="stranger")
+        self.register("w", names=("T", "U"), host="other")
+        self.assertRaises(BadRegistration, self.register, "v", host="other")
+
+    def test_B179_a_group_that_comes_back_before_it_is_forgotten_counts_once(self):
+        self.patch(topicqueues, "STEP", 1)
+        self.fill()
+        for _ in range(3):
+            self.routes.closed("x:0")
+            self.register("x", names=("T", "U"), host="stranger")
+        self.assertRaises(BadRegistration, self.register, "z", host="stranger")
+        self.clock.advance(0)
+        self.assertRaises(BadRegistration, self.register, "z", host="stranger")
+        self.routes.closed("x:0")
+        self.register("z", names=("T", "U"), host="stranger")
+
+    def test_B179_characters_and_brokers_have_shares_too(self):
+        self.patch(topicqueues, "MAX_CHARACTERS", 20)
+        self.patch(routeinfo, "MAX_BROKERS", 4)
+        self.register("x", names=("T" * 6, "U" * 4), host="stranger")
+        refused = self.assertRaises(BadRegistration, self.register, "y", names=("V",), host="stranger")
+        self.assertEqual(
+            str(refused),
+            "names of topics that are registered from stranger have 10 characters, 1 more would exceed 10, "
+            "its share",
+        )
+        self.register("y", names=(), host="stranger")
+        refused = self.assertRaises(BadRegistration, self.register, "z", names=(), host="stranger")
+        self.assertEqual(str(refused), "2 brokers are registered from stranger, its share")
+        self.register("y", names=(), version=2, host="stranger")
+        self.register("a", names=("V" * 10,))
+        self.assertRaises(BadRegistration, self.register, "a", names=(), version=2, host="stranger")
+        self.routes.closed("y:0")
+        self.register("z", names=(), host="stranger")
+
+    def test_B179_what_is_being_entered_counts_once(self):
+        self.patch(topicqueues, "STEP", 1)
+        member = Member("C", "x", 0, "x:0")
+        source = Source("x:0", "stranger")
+        for version in (1, 2):
+            steps = self.routes.register(member, topics("T", "U"), DataVersion(counter=version), source)
+            next(steps)
+            self.assertRaises(BadRegistration, self.register, "y", names=("V", "W", "X"), host="stranger")
+            self.register("y", names=("V", "W"), host="stranger")
+            self.routes.closed("y:0")
+            at_once(steps)
+        steps = self.routes.register(member, topics("V", "W"), DataVersion(counter=3), source)
+        next(steps)
+        steps.close()
+        self.register("y", names=("T",), host="stranger")
+
+    def test_nothing_is_kept_of_a_host_that_has_left(self):
+        self.fill()
+        self.routes.closed("x:0")
+        self.routes.closed("y:0")
+        self.clock.advance(0)
+        shares = self.routes._topics._shares
+        self.assertEqual((shares._hosts, shares._groups, self.routes._of_host), ({}, {}, {}))
 
 
 class TestManyTopics(RouteCase):
@@ -126,9 +255,11 @@ class TestManyTopics(RouteCase):
         super().setUp()
         self.patch(topicqueues, "STEP", 2)
 
-    def registering(self, names, group="a", version=1, connection="a:0"):
+    def registering(self, names, group="a", version=1, connection="a:0", host="h"):
         member = Member("C", group, 0, "a:0", "a:0-ha")
-        return self.routes.register(member, topics(*names), DataVersion(counter=version), connection)
+        return self.routes.register(
+            member, topics(*names), DataVersion(counter=version), Source(connection, host)
+        )
 
     def test_the_version_is_told_once_all_are_entered(self):
         steps = self.registering("TUVWX")
@@ -143,7 +274,7 @@ class TestManyTopics(RouteCase):
     def test_who_leaves_meanwhile_leaves_nothing(self):
         for leave in (
             lambda: self.routes.closed("a:0"),
-            lambda: self.routes.unregister("a", 0, "a:0"),
+            lambda: self.routes.unregister("a", 0, "a:0", Source("a:0", "h")),
             lambda: (self.clock.advance(LEASE + 1), self.routes.expire()),
         ):
             steps = self.registering("TUVWX")
@@ -164,6 +295,7 @@ class TestManyTopics(RouteCase):
 
     def test_B179_room_is_kept_for_what_is_being_entered(self):
         self.patch(topicqueues, "MAX_ROUTES", 6)
+        self.patch(topicqueues, "SHARE", 1)
         steps = self.registering("TUVWX")
         next(steps)
         self.assertRaises(BadRegistration, self.register, "c", names=("T", "U"))
@@ -283,7 +415,9 @@ class TestRegistration(RouteCase):
 
     def test_filter_servers_are_in_the_route(self):
         at_once(
-            self.routes.register(Member("C", "a", 0, "a:0"), topics("T"), DataVersion(), object(), ["f:1"])
+            self.routes.register(
+                Member("C", "a", 0, "a:0"), topics("T"), DataVersion(), Source(object(), "h"), ["f:1"]
+            )
         )
         self.assertEqual(self.routes.route("T").filter_server_table, {"a:0": ["f:1"]})
 
@@ -339,7 +473,7 @@ class TestLeaving(RouteCase):
         self.clock.advance(LEASE)
         self.assertFalse(self.routes.changed("a:0", DataVersion(counter=7)))
         self.assertTrue(self.routes.changed("a:0", DataVersion(counter=8)))
-        self.routes.renew("a:0")
+        self.assertTrue(self.routes.renew("a:0", Source("a:0", "host of a")))
         self.clock.advance(LEASE)
         self.assertEqual(self.routes.expire(), [])
         self.assertEqual(self.routes.version("a:0"), DataVersion(counter=7))
@@ -348,16 +482,40 @@ class TestLeaving(RouteCase):
     def test_unregistering(self):
         self.register(broker=0)
         self.register(broker=1)
-        self.routes.unregister("a", 0, "a:0")
+        host = "host of a"
+        self.assertTrue(self.routes.unregister("a", 0, "a:0", Source("a:0", host)))
         self.assertEqual(self.addresses(), {"a": {1: "a:1"}})
-        self.routes.unregister("a", 1, "a:1")
-        self.routes.unregister("nobody", 0, "x:1")
+        self.assertTrue(self.routes.unregister("a", 1, "a:1", Source("another of theirs", host)))
+        self.assertTrue(self.routes.unregister("nobody", 0, "x:1", Source("x:1", host)))
         self.assertEqual(self.routes.topics(), [])
+
+    def test_B187_nobody_unregisters_or_renews_a_broker_of_another_host(self):
+        said = []
+        self.patch(self.routes, "_log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        self.register(host="10.0.0.1")
+        said.clear()
+        for _ in range(2):
+            self.assertFalse(self.routes.unregister("a", 0, "a:0", Source("x", "10.0.0.2")))
+        self.assertFalse(self.routes.renew("a:0", Source("x", "10.0.0.2")))
+        self.assertFalse(self.routes.renew("nobody:0", Source("x", "10.0.0.2")))
+        self.assertEqual(self.addresses(), {"a": {0: "a:0"}})
+        self.assertEqual(said, ["10.0.0.2 must not unregister a id 0 at a:0, which 10.0.0.1 has registered"])
+        self.clock.advance(LEASE)
+        self.assertFalse(self.routes.renew("a:0", Source("x", "10.0.0.2")))
+        self.clock.advance(1)
+        self.assertEqual(self.routes.expire(), ["a:0"])
+
+    def test_B187_a_broker_that_has_moved_unregisters_from_where_it_is(self):
+        self.register(host="10.0.0.1", connection="old")
+        self.register(host="10.0.0.2", connection="new")
+        self.assertFalse(self.routes.unregister("a", 0, "a:0", Source("old", "10.0.0.1")))
+        self.assertTrue(self.routes.unregister("a", 0, "a:0", Source("new", "10.0.0.2")))
+        self.assertIsNone(self.addresses())
 
     def test_replaced_master_that_unregisters_does_not_throw_its_successor_out(self):
         self.register(address="old:1")
         self.register(address="new:1")
-        self.routes.unregister("a", 0, "old:1")
+        self.assertTrue(self.routes.unregister("a", 0, "old:1", Source("old:1", "host of a")))
         self.routes.closed("old:1")
         self.assertEqual(self.addresses(), {"a": {0: "new:1"}})
 
@@ -382,7 +540,11 @@ class TestOperators(RouteCase):
 
     def test_deleting_a_topic_everywhere_or_in_a_cluster(self):
         self.register("a", names=("T", "U"))
-        at_once(self.routes.register(Member("D", "d", 0, "d:0"), topics("T", "U"), DataVersion(), "d:0"))
+        at_once(
+            self.routes.register(
+                Member("D", "d", 0, "d:0"), topics("T", "U"), DataVersion(), Source("d:0", "h")
+            )
+        )
         self.routes.delete_topic("T", "D")
         self.assertEqual(self.addresses("T"), {"a": {0: "a:0"}})
         self.routes.delete_topic("T", "C")
@@ -395,11 +557,19 @@ class TestOperators(RouteCase):
         self.register("a", names=("T",), topic_sys_flag=1)
         at_once(
             self.routes.register(
-                Member("D", "d", 0, "d:0"), topics("U", topic_sys_flag=2), DataVersion(), "d:0"
+                Member("D", "d", 0, "d:0"), topics("U", topic_sys_flag=2), DataVersion(), Source("d:0", "h")
             )
         )
         self.register("e", names=("V",), topic_sys_flag=3)
-        self.assertEqual(self.routes.topics_of_cluster("D"), ["U"])
-        self.assertEqual(self.routes.topics_with_flags(1), ["T", "V"])
-        self.assertEqual(self.routes.topics_with_flags(2), ["U", "V"])
-        self.assertEqual(self.routes.topics_with_flags(2, 1), ["U"])
+        lists = self.routes.lists
+        for made, topics_ in (
+            (lists.every("client"), ["T", "U", "V"]),
+            (lists.of_cluster("client", "D"), ["U"]),
+            (lists.of_cluster("client", "C"), ["T", "V"]),
+            (lists.of_cluster("client", "nobody's"), []),
+            (lists.with_flags("client", 1), ["T", "V"]),
+            (lists.with_flags("client", 2), ["U", "V"]),
+            (lists.with_flags("client", 2, 1), ["U"]),
+        ):
+            self.assertEqual(self.listed(made), topics_)
+        self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -10,6 +10,7 @@ from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import TestCase
 
 from hatwisted.config.schema import NamesrvConfig
+from hatwisted.namesrv import topicqueues
 from hatwisted.namesrv.largeregistrations import MAX_OF_CONNECTION
 from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
@@ -162,6 +163,47 @@ class TestBrokers(ServiceCase):
         self.assertEqual((yield self.get(106)), {"brokerAddrTable": {}, "clusterAddrTable": {}})
 
     @defer.inlineCallbacks
+    def test_B187_another_host_neither_unregisters_a_broker_nor_keeps_it_alive(self):
+        broker, again = self.new_client(), self.new_client()
+        stranger = RemotingClient(loopback.network.host("10.7.0.50"), self.clock)
+        self.addCleanup(stranger.close)
+        identity = {
+            "brokerName": "broker-a",
+            "brokerAddr": "127.0.0.1:10911",
+            "clusterName": "C",
+            "brokerId": 0,
+        }
+        same = encode_body(DataVersion(counter=1, timestamp=5))
+        yield self.register(client=broker)
+        answer = yield self.ask(104, client=stranger, **identity)
+        remark = "127.0.0.1:10911 isn't of 10.7.0.50, and unregisters itself"
+        self.assertEqual((answer.code, answer.remark), (16, remark))
+        self.assertEqual(self.service.bad_requests, 1)
+        yield self.get(105, topic="T")
+        for _ in range(13):
+            yield self.ask(904, client=stranger, **identity)
+            answer = yield self.ask(322, same, stranger, **identity)
+            self.assertEqual(answer.ext, {"changed": "true"})
+            self.clock.advance(10)
+        self.assertEqual((yield self.get(206))["topicList"], [])
+        yield self.register(client=again)
+        answer = yield self.ask(104, **identity)
+        self.assertEqual(answer.code, 0)
+        self.assertEqual((yield self.get(206))["topicList"], [])
+
+    @defer.inlineCallbacks
+    def test_B179_a_host_that_fills_its_share_leaves_room_for_others(self):
+        self.patch(topicqueues, "MAX_ROUTES", 4)
+        stranger = RemotingClient(loopback.network.host("10.7.0.50"), self.clock)
+        self.addCleanup(stranger.close)
+        answer = yield self.register(5, names=("A", "B", "C"), client=stranger, as_id=0)
+        self.assertEqual((answer.code, "its share" in answer.remark), (1, True))
+        answer = yield self.register(5, names=("A", "B"), client=stranger, as_id=0)
+        self.assertEqual(answer.code, 0)
+        answer = yield self.register(0, names=("C", "D"))
+        self.assertEqual(answer.code, 0)
+
+    @defer.inlineCallbacks
     def test_query_data_version(self):
         identity = {
             "brokerName": "broker-a",
@@ -262,14 +304,19 @@ class TestLargeRegistrations(ServiceCase):
     NAMES = tuple(f"Topic{index}" for index in range(3000))
 
     @defer.inlineCallbacks
-    def codes(self, *answers):
-        """Of all answers, once they are there."""
+    def answers(self, *asked):
+        """All of them, once they are there."""
         for _ in range(1000):
-            if all(answer.called for answer in answers):
+            if all(answer.called for answer in asked):
                 break
             self.clock.advance(0)
             yield self.ask(105, topic="?", client=self.other)
-        return [self.successResultOf(answer).code for answer in answers]
+        return [self.successResultOf(answer) for answer in asked]
+
+    @defer.inlineCallbacks
+    def codes(self, *asked):
+        """Of all answers."""
+        return [answer.code for answer in (yield self.answers(*asked))]
 
     def setUp(self):
         super().setUp()
@@ -286,7 +333,11 @@ class TestLargeRegistrations(ServiceCase):
             # It doesn't overtake: this one says that all topics but one are read only.
             later = self.register(names=("Topic7",), perm=4)
             self.assertEqual((yield self.codes(entered, later)), [0, 0])
-            self.assertEqual(len((yield self.get(206))["topicList"]), 3000)
+            listed = self.ask(206)
+            self.assertEqual((yield self.ask(105, topic="Topic2999", client=self.other)).code, 0)
+            self.assertNoResult(listed)
+            (answer,) = yield self.answers(listed)
+            self.assertEqual(len(json.loads(answer.body)["topicList"]), 3000)
             yield self.ask(
                 104, brokerName="broker-a", brokerAddr="127.0.0.1:10911", clusterName="C", brokerId=0
             )

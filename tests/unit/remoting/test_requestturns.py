@@ -22,8 +22,9 @@ class RoundClock(Clock):
 class Busy:
     """Works for as long as it may, and wants more."""
 
-    def __init__(self, turns: RequestTurns) -> None:
+    def __init__(self, turns: RequestTurns, address: str = "10.0.0.1") -> None:
         self.turns = turns
+        self.address = address
         self.worked: list[float] = []
 
     def go_on(self) -> None:
@@ -50,6 +51,31 @@ class RequestTurnsTests(SynchronousTestCase):
         self.assertLessEqual(max(max(waiter.worked) for waiter in waiters), QUANTUM)
         turns.stop()
         self.assertEqual(clock.getDelayedCalls(), [])
+
+    def test_addresses_take_turns_and_then_their_connections(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        crowd = [Busy(turns, f"2001:db8::{number:x}") for number in range(30)]
+        alone, other = Busy(turns, "10.0.0.2"), Busy(turns, "10.0.0.3")
+        for waiter in (*crowd, alone, other):
+            turns.wait(waiter)
+        clock.advance(1)
+        self.assertEqual([len(each.worked) for each in (crowd[0], alone, other)], [1, 1, 1])
+        for _ in range(9):
+            clock.advance(1)
+        worked = [len(each.worked) for each in crowd]
+        self.assertEqual([sum(worked), len(alone.worked), len(other.worked)], [10] * 3)
+        self.assertEqual(worked, [1] * 10 + [0] * 20)
+
+    def test_of_one_address_who_is_gone_takes_no_turn_of_the_others(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        crowd = [Busy(turns) for _ in range(3)]
+        for waiter in crowd:
+            turns.wait(waiter)
+        turns.forget(crowd[1])
+        clock.advance(1)
+        self.assertEqual([len(each.worked) for each in crowd], [1, 0, 1])
 
     def test_many_short_ones_use_a_round_up_as_well(self) -> None:
         clock = RoundClock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import sys
@@ -27,6 +28,7 @@ from hatwisted.tap import hanamesrv, haslave
 from hatwisted.tap.startup import BrokerOptions, Rereading, make_service, one_line
 from hatwisted.tap.storecheck import check_settings_file, check_store
 from hatwisted.tap.supervisor import Supervisor
+from hatwisted.timing.garbage import THRESHOLDS
 from tests.support.loopback import HOST
 from tests.unit.ha.rig import LogCatcher
 
@@ -213,6 +215,25 @@ class Startup(StartupCase):
             self.assertRegex(self.told("--set", protected), ":10912 is sent the whole log.*: set haAllowList")
             closed = (protected, "haAllowList=10.0.0.2", "namesrvAddr=10.0.0.9:9876")
             self.assertEqual(self.told(*(word for each in closed for word in ("--set", each))), "")
+
+    def test_garbage_is_looked_for_in_short_while_it_runs(self) -> None:
+        """From when all is loaded on: that needn't be looked at again."""
+        seen: list[Any] = []
+
+        class Loading(Service):
+            def startService(self) -> None:
+                seen.append((gc.get_threshold(), self))
+
+        before = gc.get_threshold()
+        service = self.make(build=lambda config, reactor: Loading())
+        self.addCleanup(vars(reactor).pop, "seconds", None)
+        service.startService()
+        ((while_loading, loaded),) = seen
+        self.assertEqual((while_loading, gc.get_threshold()), (before, THRESHOLDS))
+        self.assertFalse(any(each is loaded for each in gc.get_objects()))
+        service.stopService()
+        self.assertEqual(gc.get_threshold(), before)
+        gc.freeze()
 
     def test_a_log_on_the_terminal_says_so_in_its_place(self) -> None:
         caught = LogCatcher(self)

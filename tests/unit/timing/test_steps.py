@@ -57,15 +57,39 @@ class TestSteps(SynchronousTestCase):
 
     def test_so_much_for_one_owner_and_for_all(self):
         self.patch(steps, "MAX_OF_ONE", 2)
-        self.patch(steps, "MAX_WORKS", 3)
+        self.patch(steps, "MAX_WORKS", 4)
         mine = [self.steps.run("me", self.work("a", 1)) for _ in range(2)]
         self.failureResultOf(self.steps.run("me", self.work("a", 1)), TooMuchWork)
-        self.steps.run("you", self.work("b", 1))
+        for _ in range(2):
+            self.steps.run("you", self.work("b", 1))
         self.failureResultOf(self.steps.run("him", self.work("c", 1)), TooMuchWork)
         for _ in range(4):
             self.clock.advance(0)
         self.assertEqual([self.successResultOf(each) for each in mine], ["a", "a"])
         self.assertNoResult(self.steps.run("me", self.work("a", 1)))
+
+    def test_hosts_take_turns_however_many_works_one_has(self):
+        crowd = [self.steps.run(number, self.work(number, 9), "there") for number in range(5)]
+        self.steps.run("alone", self.work("b", 3), "here")
+        self.seen.clear()
+        self.turn()
+        self.turn()
+        self.assertEqual(self.seen, [(0, 1), ("b", 1), (1, 1), ("b", 2)])
+        self.steps.forget(2)
+        self.clock.advance(0)
+        results = [made.called for made in crowd]
+        self.assertEqual(results, [True, True, False, True, True])
+        self.assertEqual((self.steps._works, self.steps._owned), ({}, {}))
+
+    def test_no_host_has_all_the_room(self):
+        self.patch(steps, "MAX_WORKS", 4)
+        for name in ("me", "you"):
+            self.steps.run(name, self.work("a", 1), "there")
+        self.failureResultOf(self.steps.run("him", self.work("b", 1), "there"), TooMuchWork)
+        other = self.steps.run("her", self.work("c", 1), "here")
+        self.clock.advance(0)
+        self.assertEqual(self.successResultOf(other), "c")
+        self.assertNoResult(self.steps.run("him", self.work("b", 1), "there"))
 
     def test_an_owner_who_is_gone_costs_no_more_steps(self):
         gone, other = self.steps.run("me", self.work("a", 5)), self.steps.run("you", self.work("b", 1))

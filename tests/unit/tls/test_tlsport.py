@@ -232,8 +232,14 @@ class PermissiveTests(TlsPortCase):
         self.assertEqual((self.port.handshakes.failed_total, self.port.handshakes.under_way), (1, 0))
 
     def test_who_begins_most_handshakes_pushes_out_its_own(self) -> None:
+        self.push_out(["10.0.0.66"] * 4)
+
+    def test_a_network_of_ipv6_that_begins_most_of_them_too(self) -> None:
+        self.push_out([f"2001:db8::{number}" for number in range(4)])
+
+    def push_out(self, hosts: list[str]) -> None:
         self.patch(handshakes, "MAX_HANDSHAKES", 3)
-        honest, *crowd = [self.connect_plainly(host) for host in (ELSEWHERE, *["10.0.0.66"] * 4)]
+        honest, *crowd = [self.connect_plainly(host) for host in (ELSEWHERE, *hosts)]
         for client in (honest, *crowd):
             client.transport.write(b"\x16\x03")
             self.settle()

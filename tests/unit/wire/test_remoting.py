@@ -243,6 +243,20 @@ class Refusals(SynchronousTestCase):
                     (command,) = RemotingReceiver(**kinds).receive(frame(SEND_HEADER.replace(was, text)))
                     self.assertEqual(getattr(command, name), number)
 
+    def test_a_number_of_more_digits_than_python_reads(self) -> None:
+        """Beyond 4,300 digits `int` refuses, and not as a decoder does."""
+        digits = b"9" * 5000
+        for name in (b"code", b"flag", b"opaque", b"version"):
+            for number in (digits, b"-" + digits, b'"%b"' % digits):
+                header = b'{"code":28,"%b":%b}' % (name, number)
+                self.assertRefused(frame(header), "unreadable header")
+        for header in (SEND_HEADER, b'{"code":28,"extFields":{"x":1}}'):
+            at = header.index(b'"extFields":{') + len(b'"extFields":{')
+            odd = header[:at] + b'"n":%b,' % digits + header[at:]
+            for kinds in ({}, {"typed_sends": True}, {"signed_sends": True}):
+                (command,) = RemotingReceiver(**kinds).receive(frame(odd))
+                self.assertEqual(command.ext["n"], digits.decode())
+
     def test_binary_headers_that_are_no_command(self) -> None:
         good = BINARY_ROUTE_REQUEST[8:]
         for header in (

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -70,11 +71,12 @@ class TableFile:
 @dataclass(frozen=True, slots=True)
 class ParquetRows:
     """Of one file. root: the table's folder; path: within it; partition: columns that needn't be in the file, with
-    their values."""
+    their values; deleted: numbers of rows that the table says don't count any more."""
 
     root: str
     path: str
     partition: tuple[tuple[str, str | None], ...] = ()
+    deleted: tuple[int, ...] = ()
 
     def read(self, begin: int, end: int, columns: Sequence[str]) -> pa.Table:
         """See Rows."""
@@ -83,6 +85,8 @@ class ParquetRows:
             there = set(opened.schema_arrow.names)
             groups = [i for i in range(opened.num_row_groups) if _group_may_hold(opened, i, begin, end)]
             rows = opened.read_row_groups(groups, columns=[name for name in columns if name in there])
+            if self.deleted:
+                rows = rows.filter(pa.array(~np.isin(_numbers(opened.metadata, groups), self.deleted)))
         for name, value in self.partition:
             if name in columns and name not in there:
                 # In Delta's partitions null stands for the empty text, too, and no topic is null.
@@ -103,13 +107,15 @@ def open_file(root: str, path: str) -> Any:
 
 def delta_files(root: str) -> Iterator[TableFile]:
     """Those of a Delta table's present version. root: its folder."""
+    from hatwisted.pipeline.delta.deletions import deleted_rows
     from hatwisted.pipeline.delta.deltatable import open_table
 
-    actions = pa.table(open_table(root).get_add_actions(flatten=True)).to_pylist()
-    yield from in_parallel(partial(_delta_file, root), actions)
+    table = open_table(root)
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    yield from in_parallel(partial(_delta_file, root, deleted_rows(table, root)), actions)
 
 
-def _delta_file(root: str, action: Mapping[str, Any]) -> TableFile:
+def _delta_file(root: str, deleted: Mapping[str, tuple[int, ...]], action: Mapping[str, Any]) -> TableFile:
     partition = {
         name.removeprefix("partition."): None if value is None else str(value)
         for name, value in action.items()
@@ -123,7 +129,7 @@ def _delta_file(root: str, action: Mapping[str, Any]) -> TableFile:
     if flaw is not None:
         (first, last), (low, high) = held["physical_offset"], held["broker"]
     columns = landed_columns(path, {*footer.schema.to_arrow_schema().names, *partition})
-    rows = ParquetRows(root, path, tuple(partition.items()))
+    rows = ParquetRows(root, path, tuple(partition.items()), deleted.get(action["path"], ()))
     return TableFile(f"{root}/{path}", rows, first, last, low, high, columns, flaw)
 
 
@@ -219,6 +225,13 @@ def _there(root: str, path: str) -> str:
 def _place(root: str) -> tuple[Any, str]:
     """The file system of a table, and its folder there."""
     return arrow_filesystem(root) if is_remote(root) else (fs.LocalFileSystem(), root)
+
+
+def _numbers(footer: pq.FileMetaData, groups: Sequence[int]) -> Any:
+    """The numbers of the rows of these groups within their file, as an array."""
+    counts = [footer.row_group(each).num_rows for each in range(footer.num_row_groups)]
+    begins = np.cumsum([0, *counts])
+    return np.concatenate([np.arange(begins[each], begins[each + 1]) for each in groups] or [begins[:0]])
 
 
 def _group_may_hold(file: pq.ParquetFile, group: int, begin: int, end: int) -> bool:

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.delta.commits import Claim, note_queues, widened
-from hatwisted.pipeline.delta.compaction import Compaction
-from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.compaction import FAILURES, Compaction
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
+from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
-    Shape,
     WrittenFiles,
     columns_to_read,
     commit_next,
@@ -22,11 +24,14 @@ from hatwisted.pipeline.delta.landedfiles import (
     landed_shape,
     remove_files,
 )
+from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
+from hatwisted.pipeline.jobs.land.landingtask import LandingTask
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
+from hatwisted.pipeline.jobs.land.logsplits import is_lossy
 
 
 @dataclass
@@ -65,7 +70,7 @@ class _ClaimedDelta:
 
     def upkeep(self) -> Compaction:
         """See ClaimedTable."""
-        return compact_landed(self.path, self.how.compact_below, self.held)
+        return compact_landed(self.path, self.how.compact_below, self.held, self.how.vacuum)
 
 
 @dataclass
@@ -99,17 +104,38 @@ class DeltaBatch:
 
 @dataclass
 class DeltaLanding(_ClaimedDelta):
-    """See LandedTable. source: the stores."""
+    """See LandedTable and TaskedTable. source: the stores."""
 
     source: Stores
 
-    def shape(self) -> Shape:
-        """What a task writes; the tables are made or widened for it."""
-        return landed_shape(self.path, self.how.columns, self.how.schemas)
+    @property
+    def name(self) -> str:
+        """See TaskedTable."""
+        return self.path
 
-    def commit(self, written: WrittenFiles) -> None:
-        """Files of tasks, all of them or none."""
-        commit_next(self.path, written, application=self.state.application, held=self.held)
+    def task(self) -> Callable[[Split], WrittenFiles]:
+        """See TaskedTable. The tables are made or widened for it."""
+        shape, held = landed_shape(self.path, self.how.columns, self.how.schemas), self.held
+        return LandingTask(shape, held.writer.digest, held.epoch, self.columns, is_lossy(self.source)).run
+
+    def add(self, parts: Sequence[WrittenFiles]) -> None:
+        """See TaskedTable."""
+        whole = WrittenFiles()
+        for part in parts:
+            whole += part
+        try:
+            commit_next(self.path, whole, application=self.state.application, held=self.held)
+        except BaseException:
+            whole.remove(self.path)
+            raise
+
+    def clean(self) -> None:
+        """See TaskedTable."""
+        path, later = self.path, replace(self.held, epoch=self.held.epoch + 1)
+        beside = dead_letter_table(path)
+        with suppress(*FAILURES):  # the next landing does it, and why this one failed is what counts
+            for table in (path, beside) if is_table(beside) else (path,):
+                remove_orphans(table, later)
 
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""

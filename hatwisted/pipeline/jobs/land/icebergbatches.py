@@ -1,5 +1,5 @@
 """An Iceberg table as the engine `local` lands into it: stores, broker by broker, and topics of a cluster, queue
-by queue.
+by queue; and as Spark's tasks do, stores. (How a stream does: icebergquery.py.)
 
 As into a Delta table, but for what remembers: nothing is kept beside the table, whose snapshots say where each
 broker's rows end (iceberg/snapshots.py), or each queue's (iceberg/queuenotes.py).
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -23,14 +23,15 @@ from hatwisted.pipeline.delta.queuetails import NOTED_QUEUES, QueueTails
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
+from hatwisted.pipeline.jobs.land.logsplits import is_lossy
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
+    from hatwisted.pipeline.decode.storefolder import Split
     from hatwisted.pipeline.iceberg.catalogs import IcebergName
-    from hatwisted.pipeline.iceberg.icebergfiles import FileIds, IcebergFiles
-    from hatwisted.pipeline.iceberg.landedfiles import LandedFiles, LandedTables
+    from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+    from hatwisted.pipeline.iceberg.landedfiles import LandedBatch, LandedTables, RowFiles, WrittenFiles
     from hatwisted.pipeline.iceberg.snapshots import IcebergClaim
 
 LANDING: Final = "hatwisted.landing"
@@ -49,20 +50,19 @@ class Done:
     snapshots: list[int] = field(default_factory=list)
     dead_letters: Counter[str] = field(default_factory=Counter)
 
-    def add(self, batch: LandedFiles, files: Sequence[DataFile], table: Table) -> None:
+    def add(self, written: WrittenFiles, table: Table) -> None:
         """A batch that the table now has.
 
-        - batch: which
-        - files: its files
+        - written: what it brought
         - table: with it
         """
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        self.rows += batch.rows.rows
-        self.files += len(files)
-        self.bytes += sum(file.file_size_in_bytes for file in files)
-        self.log_bytes += batch.rows.log_bytes
-        self.dead_letters += batch.counts
+        self.rows += written.rows
+        self.files += len(written.files)
+        self.bytes += sum(file.file_size_in_bytes for file in written.files)
+        self.log_bytes += written.log_bytes
+        self.dead_letters += written.counts
         self.snapshots.append(snapshot.snapshot_id)
 
 
@@ -119,9 +119,9 @@ class _ClaimedIceberg:
 
     def batch(self) -> IcebergBatch:
         """See ClaimedTable."""
-        from hatwisted.pipeline.iceberg.landedfiles import LandedFiles
+        from hatwisted.pipeline.iceberg.landedfiles import RowFiles
 
-        return IcebergBatch(self, LandedFiles(self.into, self.ids))
+        return IcebergBatch(self, RowFiles(self.into, self.ids))
 
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots, but none that promises what nobody has kept."""
@@ -144,10 +144,29 @@ class _ClaimedIceberg:
                 expire(table, str(name))
         return done
 
-    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
+    def commit(self, written: WrittenFiles, queues: QueueTails | None = None) -> bool:
+        """Whole files into the tables, all of them or none; False without rows: nothing happened.
+
+        - written: the files
+        - queues: where they end, if queues are landed
+        """
+        from hatwisted.pipeline.iceberg.landedfiles import LandedBatch
+
+        if not written.files:
+            return False
+        batch = LandedBatch(self.into, written, self.ids)
+        try:
+            self.append(batch, queues)
+        except Fenced:
+            batch.remove()  # whatever became of its tries, there won't be another one
+            raise
+        batch.keep()
+        self.done.add(written, self.table)
+        return True
+
+    def append(self, batch: LandedBatch, queues: QueueTails | None) -> None:
         """A snapshot with a batch.
 
-        - finished: its files
         - batch: what it brings
         - queues: where they end, if queues are landed
         """
@@ -163,7 +182,7 @@ class IcebergBatch:
     """
 
     landing: _ClaimedIceberg
-    files: LandedFiles
+    files: RowFiles
 
     def write(self, rows: pa.RecordBatch) -> None:
         """See Batch."""
@@ -171,17 +190,7 @@ class IcebergBatch:
 
     def commit(self, queues: QueueTails | None = None) -> bool:
         """See Batch."""
-        run, finished = self.landing, self.files.close()
-        if not finished:
-            return False
-        try:
-            run.append(finished, self.files, queues)
-        except Fenced:
-            self.files.remove()  # whatever became of its tries, there won't be another one
-            raise
-        self.files.keep()
-        run.done.add(self.files, finished, run.table)
-        return True
+        return self.landing.commit(self.files.close(), queues)
 
     def drop(self) -> None:
         """See Batch: those of a commit under way stay, since who knows what became of it."""
@@ -190,7 +199,7 @@ class IcebergBatch:
 
 @dataclass(kw_only=True)
 class IcebergLanding(_ClaimedIceberg):
-    """See LandedTable. source: the stores."""
+    """See LandedTable and TaskedTable. source: the stores."""
 
     by_queue: ClassVar[bool] = False
     source: Stores
@@ -205,14 +214,37 @@ class IcebergLanding(_ClaimedIceberg):
         self.ends = landed_tails(self.table, self.name, self.held.brokers)
         return dict(self.ends)
 
-    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
+    def task(self) -> Callable[[Split], WrittenFiles]:
+        """See TaskedTable. What a catalog lends for the files is lent anew."""
+        from hatwisted.pipeline.iceberg.tasktables import TaskTables
+        from hatwisted.pipeline.jobs.land.icebergtask import IcebergTask
+
+        tables = TaskTables.refreshed(self.into)
+        return IcebergTask(tables, self.held.run, self.columns, is_lossy(self.source)).run
+
+    def add(self, parts: Sequence[WrittenFiles]) -> None:
+        """See TaskedTable."""
+        from hatwisted.pipeline.iceberg.landedfiles import WrittenFiles
+
+        whole = WrittenFiles()
+        for part in parts:
+            whole += part
+        self.commit(whole)
+
+    def clean(self) -> None:
+        """See TaskedTable."""
+        with suppress(WrongTable, NoRoom):  # the next landing does it, and why this one failed is what counts
+            settle_ended(self.table, self.into.name, [self.held.run])
+
+    def append(self, batch: LandedBatch, queues: QueueTails | None) -> None:
         """See _ClaimedIceberg."""
         from hatwisted.pipeline.iceberg.snapshots import append
 
-        moved = {broker: (self.ends.get(broker), tail) for broker, tail in batch.rows.tails.items()}
-        note = rows_note(batch.rows) | batch.note
-        append(self.table, self.name, finished, held=self.held, moved=moved, note=note)
-        self.ends |= batch.rows.tails
+        written, tails = batch.written, batch.written.reach.tails
+        moved = {broker: (self.ends.get(broker), tail) for broker, tail in tails.items()}
+        note = rows_note(written) | batch.note
+        append(self.table, self.name, written.files, held=self.held, moved=moved, note=note)
+        self.ends |= tails
 
 
 @dataclass(kw_only=True)
@@ -245,13 +277,13 @@ class IcebergQueues(_ClaimedIceberg):
         brokers = next((each[LANDED_BROKERS] for each in said if each.get(LANDING) == digest), "[]")
         return [str(broker) for broker in json.loads(brokers)]
 
-    def append(self, finished: Sequence[DataFile], batch: LandedFiles, queues: QueueTails | None) -> None:
+    def append(self, batch: LandedBatch, queues: QueueTails | None) -> None:
         """See _ClaimedIceberg."""
         from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, append_queues
 
         brought = BroughtQueues(queues or {}, self.after)
-        note = self.note | rows_note(batch.rows) | batch.note
-        append_queues(self.table, self.name, finished, held=self.held, brought=brought, note=note)
+        note = self.note | rows_note(batch.written) | batch.note
+        append_queues(self.table, self.name, batch.written.files, held=self.held, brought=brought, note=note)
         self._look()
 
     @property
@@ -281,8 +313,8 @@ def settle_ended(table: Table, name: IcebergName, ended: Collection[str]) -> lis
     return left + remove_left_beside(name, ended)
 
 
-def rows_note(files: IcebergFiles) -> dict[str, str]:
+def rows_note(written: WrittenFiles) -> dict[str, str]:
     """For a snapshot: what it brings."""
     from hatwisted.pipeline.iceberg.snapshots import NOTE
 
-    return {f"{NOTE}rows": str(files.rows), f"{NOTE}log_bytes": str(files.log_bytes)}
+    return {f"{NOTE}rows": str(written.rows), f"{NOTE}log_bytes": str(written.log_bytes)}

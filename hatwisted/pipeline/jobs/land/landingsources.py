@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -17,9 +17,8 @@ from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import OffsetsGone
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.decode.storefolder import LogStore
-from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues
+from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.delta.tails import COLUMNS as TAIL_COLUMNS
 from hatwisted.pipeline.delta.tails import Tail, plain_rows
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
@@ -43,6 +42,10 @@ MESSAGE_BYTES: Final = 1 << 10
 """Of a message, about, where only their number is known."""
 
 _log = logging.getLogger(__name__)
+
+
+LandedQueues = Callable[[Collection[str]], QueueTails]
+"""Called with brokers' names: where each of their queues ends in a table."""
 
 
 class WrongStore(PipelineError):
@@ -73,11 +76,11 @@ class LandingSource(Protocol):
     def check(self, tails: Mapping[str, Tail]) -> None:
         """Raises WrongStore if a broker's log doesn't hold the table's last record of it."""
 
-    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
+    def backlog(self, tails: Mapping[str, Tail], queues: LandedQueues | None = None) -> int:
         """About how many bytes of log there are to land now; 0 if that isn't known.
 
         - tails: the table's last records
-        - table: its folder
+        - queues: where queues end there; None: that isn't asked
         """
 
     def options(self) -> dict[str, str]:
@@ -91,15 +94,19 @@ class LandingSource(Protocol):
         - cores: of the session
         """
 
-    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
-        """Options by which a new checkpoint continues after the table's last records."""
+    def resume(self, tails: Mapping[str, Tail], queues: LandedQueues) -> dict[str, str]:
+        """Options by which a new checkpoint continues after the table's last records.
 
-    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+        - tails: those
+        - queues: where queues end there
+        """
+
+    def is_beyond(self, reached: Mapping[str, Any], tails: Mapping[str, Tail], queues: LandedQueues) -> bool:
         """Has the table rows of beyond these offsets?
 
         - reached: as the source writes them
-        - table: its folder
         - tails: its last records
+        - queues: where queues end there
         """
 
 
@@ -128,7 +135,7 @@ class Stores:
             if broker in tails:
                 _check_store(store, tails[broker])
 
-    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
+    def backlog(self, tails: Mapping[str, Tail], queues: LandedQueues | None = None) -> int:
         begins = {broker: tail.end for broker, tail in tails.items()}
         stores = self.stores().items()
         return sum(max(0, store.end() - begins.get(broker, store.min_offset)) for broker, store in stores)
@@ -149,11 +156,11 @@ class Stores:
         size = max(1, -(-max_bytes // (partitions or TASKS_PER_CORE * cores)))
         return max(size, TASK_BYTES) if partitions is None else size
 
-    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
+    def resume(self, tails: Mapping[str, Tail], queues: LandedQueues) -> dict[str, str]:
         ends = {broker: tail.end for broker, tail in tails.items()}
         return {"startingOffsets": json.dumps(ends)} if ends else {}
 
-    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+    def is_beyond(self, reached: Mapping[str, Any], tails: Mapping[str, Tail], queues: LandedQueues) -> bool:
         return any(tail.end > reached.get(broker, 0) for broker, tail in tails.items())
 
 
@@ -201,14 +208,14 @@ class Cluster:
     def check(self, tails: Mapping[str, Tail]) -> None:
         pass
 
-    def backlog(self, tails: Mapping[str, Tail], table: str | None = None) -> int:
-        if table is None:
+    def backlog(self, tails: Mapping[str, Tail], queues: LandedQueues | None = None) -> int:
+        if queues is None:
             return 0
         reading = self.reading()
         with ClusterReader(reading.settings) as cluster:
-            queues = _queues(cluster, reading)
-            bounds = cluster.bounds(queues)
-        landed = _landed(table, queues) if is_table(table) else {}
+            there = _queues(cluster, reading)
+            bounds = cluster.bounds(there)
+        landed = _landed(queues, there)
         ends = {queue: tail.end for queue, tail in landed.items()}
         return MESSAGE_BYTES * sum(
             max(0, each.high - max(each.low, ends.get(queue, 0))) for queue, each in bounds.items()
@@ -223,7 +230,7 @@ class Cluster:
     def tasks(self, max_bytes: int, partitions: int | None, cores: int) -> dict[str, str]:
         return {} if partitions is None else {"minPartitions": str(partitions)}
 
-    def resume(self, table: str, tails: Mapping[str, Tail]) -> dict[str, str]:
+    def resume(self, tails: Mapping[str, Tail], queues: LandedQueues) -> dict[str, str]:
         reading = self.reading()
 
         def lost(what: str) -> None:
@@ -232,18 +239,18 @@ class Cluster:
             _log.warning("%s", what)
 
         with ClusterReader(reading.settings) as cluster:
-            queues = _queues(cluster, reading)
-            landed = _landed(table, queues)
-            known = {queue: at for queue, at in queues.items() if queue in landed}
+            there = _queues(cluster, reading)
+            landed = _landed(queues, there)
+            known = {queue: at for queue, at in there.items() if queue in landed}
             starts = queue_starts(cluster, known, cluster.bounds(known), landed, lost)
         return {"startingOffsets": json.dumps(offsets_json(starts))} if starts else {}
 
-    def is_beyond(self, reached: Mapping[str, Any], table: str, tails: Mapping[str, Tail]) -> bool:
+    def is_beyond(self, reached: Mapping[str, Any], tails: Mapping[str, Tail], queues: LandedQueues) -> bool:
         reading = self.reading()
         with ClusterReader(reading.settings) as cluster:
             there = _queues(cluster, reading)
         offsets = stored_offsets(reached)
-        landed = _landed(table, there)
+        landed = _landed(queues, there)
         return any(tail.end > offsets.get(queue, 0) for queue, tail in landed.items() if queue in there)
 
 
@@ -252,8 +259,8 @@ def _queues(cluster: ClusterReader, reading: Reading) -> Queues:
     return choice.queues_left(cluster) if reading.lossy else choice.queues(cluster)
 
 
-def _landed(table: str, queues: Queues) -> QueueTails:
-    return landed_queues(table, open_table(table), {queue.broker_name for queue in queues})
+def _landed(queues: LandedQueues, there: Queues) -> QueueTails:
+    return queues({queue.broker_name for queue in there})
 
 
 def _check_store(store: LogStore, tail: Tail) -> None:

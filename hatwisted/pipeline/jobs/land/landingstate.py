@@ -104,6 +104,27 @@ def check_chosen(folder: str) -> None:
         raise WrongCheckpoint(f"{folder}: has {other}, and is no landing's; give a new folder")
 
 
+def spark_state_folder(
+    table: str, chosen: str | None, folder: str | None, kind: str, identity: Writer
+) -> Path:
+    """Where a landing by a stream of Spark's keeps its progress. Raises PipelineError if there's no place for it.
+
+    - table: its name, for errors
+    - chosen: by the user (`check_chosen`); None: next to the table
+    - folder: of the table; None: it isn't on this machine
+    - kind: of the sources
+    - identity: which they are
+    """
+    if chosen is not None:
+        return Path(chosen).absolute()
+    if folder is None:
+        raise PipelineError(
+            f"{table}: Spark keeps its progress in a folder: give a checkpoint that this machine has or has"
+            " mounted"
+        )
+    return default_folder(folder, kind, identity)
+
+
 def state_in_table(identity: Writer) -> LandingState:
     """Of a landing that keeps nothing beside the table, as of one at an object store: how far it is, is in the
     table's rows, and of two that run at once, the claim ends the earlier one."""

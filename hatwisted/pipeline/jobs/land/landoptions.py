@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -62,6 +63,7 @@ class LandOptions:
     - partitions: tasks of a full trigger; None: by size and cores
     - max_bytes_per_trigger: of log
     - compact_below: bytes of the files that small ones are merged into; None: leave them
+    - vacuum: how long files that were replaced stay for readers of older versions; None: until Delta's own vacuum
     - schemas: of topics' bodies, which become columns (`parse_schemas`)
     - transform: from the rows of a landed table to those that are to land, which keep LANDING_KEYS and the
       date; with it, rows pass through Spark's JVM, which takes about three times as long
@@ -75,21 +77,26 @@ class LandOptions:
     partitions: int | None = None
     max_bytes_per_trigger: int = MAX_BYTES_PER_TRIGGER
     compact_below: int | None = COMPACT_BELOW
+    vacuum: timedelta | None = None
     transform: Callable[[DataFrame], DataFrame] | None = None
     schemas: Sequence[TopicSchema] = ()
 
-    def schema(self, path: str, spark: SparkSession | None) -> pa.Schema:
-        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema."""
+    def schema(self, path: str, session: Callable[[], SparkSession]) -> pa.Schema:
+        """The columns that are to land; WrongSchema if the transformation drops one that's needed, BadSchema.
+
+        - path: of the table, for errors
+        - session: the one that a transformation needs
+        """
         check_schemas(self.schemas)
         rows = typed_schema(self.columns, self.schemas)
         if self.transform is not None and self.schemas:
             raise WrongSchema(f"{path}: schemas and a transformation can't be had together: leave one out")
-        if self.transform is None or spark is None:
+        if self.transform is None:
             return rows
         from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
         shape = from_arrow_schema(rows)
-        changed = self.transform(spark.createDataFrame([], shape)).schema
+        changed = self.transform(session().createDataFrame([], shape)).schema
         for name in (*LANDING_KEYS, STORE_DATE):
             if name not in changed.fieldNames():
                 raise WrongSchema(f"{path}: the transformation must keep column {name}")
@@ -115,11 +122,11 @@ DEFAULTS: Final = LandOptions()
 class LandResult:
     """What a landing did: sums over the commits it made itself.
 
-    `engine` that landed them, `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made
-    with rows, `removed` files an earlier run had left without a commit, `compacted` small files replaced,
-    `put_off` compactions that lost against another writer, `dead_letters` rows that don't fit their topic's
-    schema, by reason, `damages` ranges of the log recorded in the source's `damagePath`, `stopped` before its
-    end by Ctrl-C.
+    `engine` that landed them, `bytes` of Parquet, `log_bytes` of records, `versions` of the table it made with
+    rows, `removed` files an earlier run had left without a commit, `compacted` small files replaced, `vacuumed`
+    files replaced long ago and removed now, `put_off` compactions that lost against another writer, `dead_letters`
+    rows that don't fit their topic's schema, by reason, `damages` ranges of the log recorded in the source's
+    `damagePath`, `stopped` before its end by Ctrl-C.
     """
 
     table: str
@@ -132,6 +139,7 @@ class LandResult:
     seconds: float
     removed: int
     compacted: int
+    vacuumed: int = 0
     put_off: tuple[str, ...]
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     damages: int

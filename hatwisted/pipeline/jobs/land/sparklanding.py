@@ -1,6 +1,6 @@
 """The engine `spark`: a streaming query whose triggers are the table's commits.
 
-Spark's checkpoint says which offsets make up batch n; Delta's log says whether batch n is in the table.
+Spark's checkpoint says which offsets make up batch n; the table says whether it has batch n.
 """
 
 from __future__ import annotations
@@ -12,25 +12,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from hatwisted.pipeline.delta.commits import Claim, landed_since
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.fulldisk import no_room
-from hatwisted.pipeline.delta.landedfiles import compact_landed
 from hatwisted.pipeline.delta.landedrows import landed_names
-from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.columnexpressions import landed
 from hatwisted.pipeline.jobs.land.absence import Absence
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
 from hatwisted.pipeline.jobs.land.landoptions import COMPACT_EVERY, LandOptions, Progress
+from hatwisted.pipeline.jobs.land.sparktable import SparkTable
 from hatwisted.pipeline.jobs.land.stopping import stop_on_signals
-from hatwisted.pipeline.schemas.topicschemas import encode_schemas
-from hatwisted.pipeline.spark.deltasink import FORMAT, DeltaSink, encode_claim
 from hatwisted.pipeline.spark.failures import reason_of
 from hatwisted.pipeline.spark.ownpython import use_own_python
 from hatwisted.pipeline.spark.planstream import FORMAT as PLAN_FORMAT
@@ -49,12 +46,10 @@ STOP_WITHIN: Final = 60.0
 class SparkLanding:
     """One run: a query, and what the driver does meanwhile."""
 
-    path: str
+    table: SparkTable
     source: LandingSource
     state: LandingState
-    held: Claim
     how: LandOptions
-    before: int
     progress: Progress
     seconds: Callable[[], float]
 
@@ -64,7 +59,7 @@ class SparkLanding:
         self._compacted_at = self.seconds()
         self._batch = -1
         self._absence = Absence()
-        tails = landed_tails(self.path, self.held.writer.brokers)
+        tails = self.table.tails()
         self._total = self.source.backlog(tails)
         query = self._start(spark, tails)
         try:
@@ -73,8 +68,8 @@ class SparkLanding:
         except StreamingQueryException as error:
             reason = reason_of(error)
             # The checkpoint is where the table is, by default, and what fails then is Java's.
-            if NO_SPACE in str(error) or reason == str(no_room(self.path)):
-                raise no_room(self.path) from error
+            if NO_SPACE in str(error) or reason == str(no_room(self.table.name)):
+                raise no_room(self.table.name) from error
             if reason is None:
                 raise
             raise PipelineError(reason) from error
@@ -86,39 +81,28 @@ class SparkLanding:
 
     def _start(self, spark: SparkSession, tails: Mapping[str, Tail]) -> StreamingQuery:
         use_own_python(spark)
-        spark.dataSource.register(DeltaSink)
         spark.dataSource.register(PlanSource)
         cores = spark.sparkContext.defaultParallelism
         tasks = self.source.tasks(self.how.max_bytes_per_trigger, self.how.partitions, cores)
         options = self.source.options() | tasks | self.how.read_options()
-        if self.state.fresh and tails:
-            options |= self.source.resume(self.path, tails)
-        if self.how.transform is not None:
-            return self._rows(spark, options).trigger(**self.how.trigger()).start()
-        return self._plans(spark, options).trigger(**self.how.trigger()).start()
+        if self.state.fresh and (tails or self.source.by_queue):
+            options |= self.source.resume(tails, self.table.queues)
+        query = (self._plans if self.how.transform is None else self._rows)(spark, options)
+        query = query.option("checkpointLocation", self.state.spark_folder)
+        return query.queryName(f"land {self.table.name}").trigger(**self.how.trigger()).start()
 
     def _rows(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
         """Messages as Spark's rows, so that the caller can transform them."""
         assert self.how.transform is not None
         messages = spark.readStream.format(self.source.format).options(**options).load()
-        return self._write(self.how.transform(landed(messages, self.how.columns)))
+        rows = self.how.transform(landed(messages, self.how.columns))
+        return self.table.write(rows, self.state.application, None)
 
     def _plans(self, spark: SparkSession, options: Mapping[str, str]) -> DataStreamWriter:
         """Plans: the sink's tasks read the messages themselves."""
         plans = spark.readStream.format(PLAN_FORMAT).option(PLAN_OF, self.source.format)
-        columns = ",".join(landed_names(self.how.columns))
-        sink = self._write(plans.options(**options).load()).option("rows", "plans").option("columns", columns)
-        return sink.option("schemas", encode_schemas(self.how.schemas)) if self.how.schemas else sink
-
-    def _write(self, frame: DataFrame) -> DataStreamWriter:
-        return (
-            frame.writeStream.format(FORMAT)
-            .option("path", self.path)
-            .option("txnAppId", self.state.application)
-            .option("claim", encode_claim(self.held))
-            .option("checkpointLocation", self.state.spark_folder)
-            .queryName(f"land {self.path}")
-        )
+        columns = landed_names(self.how.columns)
+        return self.table.write(plans.options(**options).load(), self.state.application, columns)
 
     def _watch(self, query: StreamingQuery, stop: threading.Event) -> None:
         while not _ended(query, LOOK_EVERY):
@@ -144,11 +128,11 @@ class SparkLanding:
             self._batch = batch
             if self.source.format == ROCKETMQ and query.lastProgress is not None:
                 self._absence.look(json.loads(query.lastProgress.json)["sources"])
-            done = landed_since(self.path, self.before, self.state.application).log_bytes
+            done = self.table.log_bytes(self.state.application)
             self.progress(min(done, self._total), self._total)
 
     def _compact(self) -> None:
-        self._compaction += compact_landed(self.path, self.how.compact_below, self.held)
+        self._compaction += self.table.upkeep()
         self._compacted_at = self.seconds()
 
 

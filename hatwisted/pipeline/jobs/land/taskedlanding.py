@@ -11,29 +11,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from hatwisted.pipeline.decode.storefolder import Split
-from hatwisted.pipeline.delta.compaction import FAILURES, Compaction
-from hatwisted.pipeline.delta.deadletters import dead_letter_table
-from hatwisted.pipeline.delta.deltatable import is_table
+from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.fulldisk import no_room
-from hatwisted.pipeline.delta.landedfiles import WrittenFiles
-from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landingtask import LandingTask
 from hatwisted.pipeline.jobs.land.landoptions import TASKS, LandOptions, Progress, tell
-from hatwisted.pipeline.jobs.land.locallanding import unsupported
-from hatwisted.pipeline.jobs.land.logsplits import is_lossy, log_splits
+from hatwisted.pipeline.jobs.land.locallanding import LandedTable, unsupported
+from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.workertasks import Tasks
 
 NO_SPACE: Final = "No space left on device"
 """What Java says of a full disk."""
+Written = TypeVar("Written")
+"""What a task hands over: small, as it's pickled."""
 
 
 def is_tasked(source: LandingSource, how: LandOptions) -> bool:
@@ -45,8 +40,28 @@ def is_tasked(source: LandingSource, how: LandOptions) -> bool:
     return isinstance(source, Stores) and unsupported(source, replace(how, partitions=None)) is None
 
 
+class TaskedTable(LandedTable, Protocol[Written]):
+    """A table into which tasks land stores: a Delta table (deltalanding.py) or an Iceberg table
+    (icebergbatches.py)."""
+
+    @property
+    def name(self) -> str:
+        """The table's, for errors."""
+
+    def task(self) -> Callable[[Split], Written]:
+        """What tasks of the next batch do with a piece of a log: whole files that nobody mentions yet, or an error
+        and none."""
+
+    def add(self, parts: Sequence[Written]) -> None:
+        """What the tasks of a batch wrote into the table, all of it or none; nothing happens without rows."""
+
+    def clean(self) -> None:
+        """Remove the files of tasks that had ended before another one of their batch failed: nobody says which
+        those are, but for their names."""
+
+
 @dataclass
-class TaskedLanding:
+class TaskedLanding(Generic[Written]):
     """One run.
 
     - table: where it lands
@@ -57,7 +72,7 @@ class TaskedLanding:
     - seconds: the clock
     """
 
-    table: DeltaLanding
+    table: TaskedTable[Written]
     source: Stores
     how: LandOptions
     tasks: Callable[[], Tasks]
@@ -86,33 +101,16 @@ class TaskedLanding:
                 return
 
     def _land_batch(self, tasks: Tasks, splits: Sequence[Split], progress: Progress) -> None:
-        held, written = self.table.held, WrittenFiles()
+        task, name = self.table.task(), self.table.name
         tell(self.progress, TASKS)
-        task = LandingTask(
-            self.table.shape(), held.writer.digest, held.epoch, self.table.columns, is_lossy(self.source)
-        )
         try:
-            for each in tasks.run(splits, task.run, progress, _bytes(splits)):
-                written += each
+            written = tasks.run(splits, task, progress, _bytes(splits))
         except BaseException as error:
-            self._remove_unknown()
-            if NO_SPACE in str(error) or str(error) == str(no_room(self.table.path)):
-                raise no_room(self.table.path) from error
+            self.table.clean()
+            if NO_SPACE in str(error) or str(error) == str(no_room(name)):
+                raise no_room(name) from error
             raise
-        try:
-            self.table.commit(written)
-        except BaseException:
-            written.remove(self.table.path)
-            raise
-
-    def _remove_unknown(self) -> None:
-        """Of tasks that had ended before another one failed nobody says which files they wrote, but for the
-        files' names."""
-        path, later = self.table.path, replace(self.table.held, epoch=self.table.held.epoch + 1)
-        beside = dead_letter_table(path)
-        with suppress(*FAILURES):  # the next landing does it, and why this one failed is what counts
-            for table in (path, beside) if is_table(beside) else (path,):
-                remove_orphans(table, later)
+        self.table.add(written)
 
     def _tell(self, before: int, total: int, done: int, of: int) -> None:
         self.progress(min(before + done, total), total)

@@ -11,7 +11,7 @@ import pyarrow.dataset as pads
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, table_rows
+from hatwisted.pipeline.delta.deltatable import is_table, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.jobs.latest.mergednotes import BATCH_ROWS, Merged
 
@@ -24,7 +24,7 @@ class DeltaSource:
             raise WrongTable(f"{path}: there's no table; give the folder of a landed one")
         self._path = path
         self._table = open_table(path)
-        self._rows = self._opened(self._table)
+        self._rows = table_rows(self._table, path)
         self._sizes = _sizes(self._table)
         self.topics = topics
         self.columns = self._rows.schema
@@ -61,12 +61,6 @@ class DeltaSource:
         except (DeltaError, OSError):
             return {}  # that version's log has expired: all again, which changes nothing of what is there
         return found if Merged.of(merged.version, found) == merged else {}
-
-    def _opened(self, table: DeltaTable) -> pads.Dataset:
-        try:
-            return table_rows(table, self._path)
-        except DeltaError as error:
-            raise WrongTable(f"{self._path}: can't be read: {one_line(error)}") from error
 
 
 def _sizes(table: DeltaTable) -> dict[str, int]:

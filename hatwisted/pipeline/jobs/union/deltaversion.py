@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from hatwisted.pipeline.decode.storebytes import is_remote
+from hatwisted.pipeline.delta.deletions import counting_rows, has_deleted, may_have_deleted
 from hatwisted.pipeline.delta.deltatable import open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import NULL_FOLDER
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, landed_queues, noted_queues
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
+from hatwisted.pipeline.jobs.union.sparkfiles import hadoop_path, naming_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-DELETIONS: Final = "deletionVectors"
-"""The feature of Delta tables whose files have rows that don't count any more."""
 
 
 class DeltaVersion:
@@ -42,14 +42,21 @@ class DeltaVersion:
     def _rows(self) -> pads.Dataset:
         return table_rows(self._table, self.name)
 
-    @property
+    @cached_property
     def columns(self) -> pa.Schema:
         """See LandedVersion."""
+        if may_have_deleted(self._table):
+            return pa.schema(self._table.schema().to_arrow())
         return self._rows.schema
 
     def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See LandedVersion."""
-        yield from self._rows.to_batches(columns=list(columns))
+        if may_have_deleted(self._table):
+            schema = pa.schema([self.columns.field(name) for name in columns])
+            for batch in counting_rows(self._table, columns):
+                yield batch.cast(schema)
+        else:
+            yield from self._rows.to_batches(columns=list(columns))
 
     def schema_json(self) -> str:
         """See LandedVersion."""
@@ -88,24 +95,27 @@ class DeltaVersion:
 
 
 def _frames(spark: SparkSession, path: str, version: DeltaTable, schema: StructType) -> list[DataFrame]:
+    root = hadoop_path(unquote(path) if is_remote(path) else path)
     if "io.delta" in (spark.conf.get("spark.sql.extensions", "") or ""):
-        return [spark.read.format("delta").option("versionAsOf", version.version()).load(path)]
-    if DELETIONS in (version.protocol().reader_features or ()):
+        with naming_table(path, root):
+            return [spark.read.format("delta").option("versionAsOf", version.version()).load(root)]
+    if has_deleted(version):
         raise WrongTable(
-            f"{path}: has deletion vectors, which only Delta's own reader understands: give the session Delta's"
-            " package (spark.sql.extensions), or rewrite the table (REORG TABLE ... APPLY (PURGE))"
+            f"{path}: has deletion vectors, which Spark's Parquet reader doesn't know: use union_arrow, give the"
+            " session Delta's package (spark.sql.extensions), or rewrite the table (REORG TABLE ... APPLY (PURGE))"
         )
-    plain, odd = _files(path, version)
-    read = spark.read.schema(schema).option("basePath", path)
-    frames = [read.parquet(*plain)] if plain else []
-    return [_select(frame, schema, {}) for frame in frames] + [
-        _select(spark.read.schema(_without_partition(schema)).parquet(*files), schema, dict(values))
-        for values, files in odd.items()
-    ]
+    plain, odd = _files(root, version)
+    with naming_table(path, root):
+        read = spark.read.schema(schema).option("basePath", root)
+        frames = [read.parquet(*plain)] if plain else []
+        return [_select(frame, schema, {}) for frame in frames] + [
+            _select(spark.read.schema(_without_partition(schema)).parquet(*files), schema, dict(values))
+            for values, files in odd.items()
+        ]
 
 
 def _files(
-    path: str, version: DeltaTable
+    root: str, version: DeltaTable
 ) -> tuple[list[str], dict[tuple[tuple[str, str | None], ...], list[str]]]:
     """(files whose folders' names tell their partition, the others by partition)."""
     plain: list[str] = []
@@ -115,7 +125,7 @@ def _files(
         values = tuple((name, _text(action[f"partition.{name}"])) for name in PARTITION_BY)
         folders = place.split("/")[:-1]
         is_told = len(folders) == len(values) and all(map(_tells, folders, values))
-        (plain if is_told else odd[values]).append(f"{path}/{place}")
+        (plain if is_told else odd[values]).append(f"{root}/{place}")
     return plain, odd
 
 

@@ -28,6 +28,7 @@ from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.queuenotes import landed_queues
 from hatwisted.pipeline.iceberg.snapshots import check_whole, landed_tails, line, summary_of
 from hatwisted.pipeline.jobs.land.icebergbatches import LANDED_BROKERS
+from hatwisted.pipeline.jobs.union.sparkfiles import hadoop_path, naming_table
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema as IcebergSchema
@@ -77,8 +78,11 @@ class IcebergVersion:
     def frames(self, spark: SparkSession, schema: StructType) -> list[DataFrame]:
         """See LandedVersion."""
         self._check_plain()
-        paths = [_for_spark(task.file.file_path) for task in self._files]
-        return [spark.read.schema(schema).parquet(*paths)] if paths else []
+        paths = [hadoop_path(task.file.file_path) for task in self._files]
+        if not paths:
+            return []
+        with naming_table(self.name, paths[0]):
+            return [spark.read.schema(schema).parquet(*paths)]
 
     def topics(self) -> set[str]:
         """See LandedVersion."""
@@ -159,8 +163,3 @@ class IcebergVersion:
 def _numbers(schema: IcebergSchema) -> dict[str, int]:
     """Of columns and the fields in them, by their full names."""
     return {name: schema.find_field(name).field_id for name in schema.column_names}
-
-
-def _for_spark(path: str) -> str:
-    """An address as Hadoop's file systems have it."""
-    return f"s3a{path.removeprefix('s3')}" if path.startswith("s3://") else path

@@ -24,10 +24,13 @@ from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import icebergfiles, orphans, snapshots, upkeep
+from hatwisted.pipeline.iceberg.landedfiles import RowFiles, WrittenFiles
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
-from hatwisted.pipeline.jobs.land import landingrounds
+from hatwisted.pipeline.jobs.land import iceberglanding, landingrounds
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
+from hatwisted.pipeline.jobs.workertasks import InlineTasks
+from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore, growing_twice
 from tests.support.icebergcatalog import iceberg_catalog
@@ -39,6 +42,9 @@ OTHERS = pa.table({"topic": ["other"], "store_date": pa.array([None], pa.date32(
 
 
 class IcebergCase(TestCase):
+    tasks: InlineTasks | None = None
+    """In which logs land; None: in none."""
+
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.enterContext(iceberg_catalog(self.folder))
@@ -47,7 +53,8 @@ class IcebergCase(TestCase):
     def land(self, *stores: Path, **options: Any) -> LandResult:
         running = {name: options.pop(name) for name in ("stop", "progress") if name in options}
         paths = [str(store) for store in stores or (self.store.root,)]
-        return land(paths, NAME, LandOptions(**{"compact_below": None, **options}), **running)
+        how = LandOptions(**{"compact_below": None, **options})
+        return land(paths, NAME, how, spark=self.tasks, **running)
 
     @property
     def table(self) -> Table:
@@ -362,6 +369,69 @@ class FoundAgainTests(IcebergCase):
             self.land()
 
 
+class TaskedLandTests(LandTests):
+    """The same by tasks, as Spark's are."""
+
+    tasks = InlineTasks()
+
+    def test_each_piece_has_files_of_its_own_in_one_snapshot(self) -> None:
+        self.store.append(400)
+        found = self.land(partitions=4, max_bytes_per_trigger=self.store.end)
+        self.assertEqual((found.rows, len(found.versions)), (400, 1))
+        self.assertGreaterEqual(found.files, 4 * 4)
+        self.assertEqual(self.live_files(), self.data_files())
+        self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_topics_schemas_are_theirs_too(self) -> None:
+        schema = self.folder / "orders.json"
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        schemas = parse_schemas([f"orders=json:{schema}"])
+        for count in (400, 40):
+            self.store.append(count)
+            found = self.land(partitions=4, schemas=schemas)
+            self.assertEqual((found.rows, found.dead_letters), (count, {"type": count // 4}))
+        beside = load_catalog("lake").load_table(("rocketmq", "messages__dlq")).scan().to_arrow()
+        self.assertEqual(sorted(beside["physical_offset"].to_pylist()), self.store.offsets[::4])
+
+    def test_a_stream_needs_a_session(self) -> None:
+        self.store.append(5)
+        with self.assertRaisesRegex(PipelineError, "needs a stream of Spark's"):
+            self.land(checkpoint=str(self.folder / "checkpoint"))
+
+
+class TaskedOnceTests(OnceTests):
+    tasks = InlineTasks()
+
+    def test_what_a_failed_batchs_other_tasks_wrote_goes_with_it(self) -> None:
+        schema = self.folder / "orders.json"
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        how: Any = {"partitions": 5, "schemas": parse_schemas([f"orders=json:{schema}"])}
+        self.store.append(50)
+        self.land(**how)
+        before = self.data_files()
+        self.store.append(400)
+        with (self.store.root / "commitlog" / f"{0:020d}").open("r+b") as file:
+            file.seek(self.store.offsets[400] + 4)
+            file.write(b"\0")
+        written: list[str] = []
+        close = RowFiles.close
+
+        def noted(files: RowFiles) -> WrittenFiles:
+            whole = close(files)
+            written.extend(file.file_path for file in (*whole.files, *whole.dead))
+            return whole
+
+        with patch.object(RowFiles, "close", noted), self.assertRaises(PipelineError):
+            self.land(max_bytes_per_trigger=self.store.end, **how)
+        self.assertTrue(written)
+        self.assertEqual(self.offsets(), self.store.offsets[:50])
+        self.assertEqual(self.data_files(), before)
+
+
+class TaskedFoundAgainTests(FoundAgainTests):
+    tasks = InlineTasks()
+
+
 class UpkeepTests(IcebergCase):
     def setUp(self) -> None:
         super().setUp()
@@ -492,13 +562,27 @@ class TableTests(IcebergCase):
                 land([str(self.store.root)], name)
             self.assertNotIn("\n", str(told.exception))
 
-    def test_what_only_delta_takes_is_refused(self) -> None:
+    def test_what_the_engine_local_cannot_do_is_refused(self) -> None:
         stores = Stores([str(self.store.root)])
-        self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
         for source, options, why in (
-            (stores, {"engine": "spark"}, "Spark's part is Delta"),
             (stores, {"checkpoint": "x"}, "keeps no checkpoint"),
             (Cluster("127.0.0.1:1", ["T"]), {"partitions": 2}, "partitions are Spark's"),
         ):
             with self.assertRaisesRegex(PipelineError, why):
-                engine_for(source, NAME, LandOptions(**options))  # type: ignore[arg-type]
+                engine_for(source, NAME, LandOptions(engine="local", **options))  # type: ignore[arg-type]
+
+    def test_auto_takes_spark_for_much_of_a_log_where_it_can(self) -> None:
+        stores, chosen = Stores([str(self.store.root)]), LandOptions(checkpoint="x")
+        self.store.append(10)
+        self.assertEqual(engine_for(stores, NAME, LandOptions(partitions=2)), "spark")
+        with patch.multiple(iceberglanding, LOCAL_BYTES=100, _has_spark=lambda: True):
+            for options in (LandOptions(), chosen):
+                self.assertEqual(engine_for(stores, NAME, options), "spark")
+            with patch.object(iceberglanding, "_has_spark", return_value=False):
+                self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+            self.land(engine="local")
+            self.assertEqual(engine_for(stores, NAME, LandOptions()), "local")
+            self.store.append(10)
+            self.assertEqual(engine_for(stores, NAME, LandOptions()), "spark")
+        for options in (LandOptions(), chosen):
+            self.assertEqual(engine_for(stores, NAME, options), "local")

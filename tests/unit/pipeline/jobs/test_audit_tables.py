@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import TestCase
 from unittest.mock import patch
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from hatwisted.pipeline.decode import bodies
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta.deletions import deleted_rows
+from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.audit import tablecompare
@@ -30,6 +33,7 @@ from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.wire.storedrecord import Record
 from tests.support.copies import end_of, write_store
+from tests.support.deletionvectors import delete_rows, paths
 from tests.support.golden import GOLDEN
 from tests.unit.pipeline.decode.logs import lay_out, plain
 
@@ -65,6 +69,34 @@ class TableCase(TestCase):
 
 def without(*numbers: int) -> Change:
     return lambda rows: rows.take([number for number in range(len(rows)) if number not in numbers])
+
+
+class DeletedTests(TableCase):
+    def test_rows_of_deletion_vectors_dont_count(self) -> None:
+        """Spark's Delta marks them, and leaves the files as they are."""
+        self.land()
+        gone, table = [], str(self.table)
+        for path in paths(table):
+            file = pq.ParquetFile(self.table / unquote(path)).read(["physical_offset"]).column(0)
+            numbers = {0, len(file) - 1}
+            delete_rows(table, path, numbers)
+            gone += file.take(sorted(numbers)).to_pylist()
+        self.assertGreater(len(gone), 5)
+        found = self.audit()
+        self.assertEqual({each.kind for each in found.differences}, {Kind.MISSING})
+        places = [(each.begin, each.end) for each in found.differences]
+        told = [at for at in gone if any(begin <= at < end for begin, end in places)]
+        self.assertEqual((sorted(told), found.identical), (sorted(gone), False))
+
+    def test_a_vector_of_another_file_is_told(self) -> None:
+        self.land()
+        delete_rows(str(self.table), paths(str(self.table))[0], [0])
+        table = DeltaTable(self.table)
+        with (
+            patch.object(DeltaTable, "get_add_actions", lambda self: pa.table({"path": ["a"]})),
+            self.assertRaisesRegex(WrongTable, "deleted rows of file:.*, which isn't one of its files"),
+        ):
+            deleted_rows(table, str(self.table))
 
 
 class SameTests(TableCase):

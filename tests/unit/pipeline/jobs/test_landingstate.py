@@ -109,5 +109,5 @@ class SourceTests(SynchronousTestCase):
     def test_a_table_is_beyond_offsets_that_others_have_passed(self) -> None:
         tails = {"a": Tail("a", 100, 50, None, None)}
         for at, beyond in ((149, True), (150, False), (200, False)):
-            self.assertEqual(Stores(["/a"]).is_beyond({"a": at}, "", tails), beyond)
-        self.assertTrue(Stores(["/a"]).is_beyond({"b": 500}, "", tails))
+            self.assertEqual(Stores(["/a"]).is_beyond({"a": at}, tails, lambda brokers: {}), beyond)
+        self.assertTrue(Stores(["/a"]).is_beyond({"b": 500}, tails, lambda brokers: {}))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from urllib.parse import unquote
+
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 
 from hatwisted.pipeline import union_arrow
+from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support import unioncase
+from tests.support.deletionvectors import delete_rows, paths
 from tests.support.unioncase import LOCAL
 
 
@@ -60,3 +67,25 @@ class StoreUnionTests(unioncase.AnyUnionCase):
         self.assertEqual((rows.num_rows, rows.column("note").null_count), (15, 15))
         with self.assertRaisesRegex(WrongSchema, "has no column body"):
             union_arrow(self.table, str(self.store.root), ["body"])
+
+    def test_rows_of_deletion_vectors_dont_count(self) -> None:
+        self.store.append(40)
+        land([str(self.store.root)], self.table, LOCAL)
+        before = union_arrow(self.table, str(self.store.root)).read_all()
+        gone = []
+        for path in paths(self.table):
+            file = pq.ParquetFile(Path(self.table, unquote(path))).read(["physical_offset"]).column(0)
+            delete_rows(self.table, path, [0])
+            gone.append(file[0].as_py())
+        self.store.append(10)
+        found = union_arrow(self.table, str(self.store.root)).read_all()
+        self.assertEqual(found.schema, before.schema)
+        self.assertEqual(
+            sorted(found.column("physical_offset").to_pylist()),
+            [at for at in self.store.offsets if at not in gone],
+        )
+        log = read_arrow(str(self.store.root)).read_all()
+        log = log.filter(pc.invert(pc.is_in(log.column("physical_offset"), pa.array(gone, pa.int64()))))
+        found = found.sort_by("physical_offset").select(log.column_names)
+        self.assertTrue(found.cast(log.schema).equals(log.sort_by("physical_offset")))
+        self.assertEqual(self.offsets(str(self.store.root)), sorted(log["physical_offset"].to_pylist()))

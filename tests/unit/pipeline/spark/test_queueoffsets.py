@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import tempfile
+from pathlib import Path
 from typing import cast
 from unittest import TestCase
+from unittest.mock import patch
 
 import pytest
 
@@ -13,7 +17,9 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.errors import BadSetting
+from hatwisted.clientcore.tls import Tls
 from hatwisted.pipeline.remote.queuepull import QueueRange
 from hatwisted.pipeline.spark.queueoffsets import (
     TASK_MESSAGES,
@@ -83,7 +89,7 @@ class PackedTest(TestCase):
 
 
 class OptionsTest(TestCase):
-    def options(self, **given: str) -> object:
+    def options(self, **given: str) -> ClusterSettings:
         return cluster_settings(rocketmq_options({"namesrvAddr": "a:1;b:2", **given}))
 
     def test_a_cluster(self) -> None:
@@ -101,6 +107,22 @@ class OptionsTest(TestCase):
         settings = cluster_settings(rocketmq_options({"namesrvAddr": "a:1", "tlsVerify": "chain"}))
         assert settings.tls is not None
         self.assertEqual(settings.tls.verify, "chain")
+
+    def test_tls_alone_is_as_the_user_s_file_says(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "properties")
+            file.write_text("tls.client.trustCertPath=/ca.pem\ntls.client.authServer=false\n")
+            with patch.dict(os.environ, {"HATWISTED_TLS_PROPERTIES": str(file)}):
+                for given, tls in (
+                    ({"tls": "true"}, Tls("/ca.pem", verify="none")),
+                    ({"tls": "true", "tlsVerify": "chain"}, Tls("/ca.pem", verify="chain")),
+                    ({"tlsTrustFile": "/mine.pem"}, Tls("/mine.pem")),
+                    ({}, None),
+                ):
+                    self.assertEqual(self.options(**given).tls, tls)
+                with patch.dict(os.environ, {"HATWISTED_TLS": "true"}):
+                    self.assertEqual(self.options().tls, Tls("/ca.pem", verify="none"))
+                    self.assertIsNone(self.options(tls="false").tls)
 
     def test_mistakes(self) -> None:
         for given, told in (

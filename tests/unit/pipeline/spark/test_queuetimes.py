@@ -80,6 +80,23 @@ class TimesTest(TestCase):
         options = rocketmq_options({"endingOffsetsByTimestamp": tree(FIRST + HIGH)})
         self.assertEqual(self.resolved(place(options, "endingOffsets", OffsetBound.LATEST))[0], HIGH)
 
+    def test_a_time_for_all_queues(self) -> None:
+        for given in (str(FIRST + 7), datetime.fromtimestamp((FIRST + 7) / 1000, UTC).isoformat()):
+            self.assertEqual(self.resolved(start(startingTimestamp=given)), [7] * 4)
+        late = {"startingTimestamp": str(FIRST + HIGH)}
+        with self.assertRaisesRegex(BadSetting, "has no message stored at 2023-11-14T22:13:20.1"):
+            self.resolved(start(**late))
+        self.assertEqual(self.resolved(start(**late, **{STRATEGY: "latest"})), [HIGH] * 4)
+        options = rocketmq_options({"endingTimestamp": str(FIRST + HIGH)})
+        self.assertEqual(self.resolved(place(options, "endingOffsets", OffsetBound.LATEST)), [HIGH] * 4)
+
+    def test_a_time_for_all_and_another_place_contradict_each_other(self) -> None:
+        for other in ({"startingOffsets": "latest"}, {BY_TIME: tree(1)}):
+            with self.assertRaisesRegex(BadOption, "startingTimestamp='1' must be left out, or startingOff"):
+                start(startingTimestamp="1", **other)
+        with self.assertRaisesRegex(BadOption, "startingTimestamp='soon' must be a time as"):
+            start(startingTimestamp="soon")
+
     def test_mistakes(self) -> None:
         for wrong in ('{"T": 5}', tree("never"), tree(True), '{"T": {"b": {"x": 5}}}', "[1]", "{"):
             with self.subTest(wrong), self.assertRaises(BadOption):
@@ -88,9 +105,9 @@ class TimesTest(TestCase):
             start(**{BY_TIME: tree(1), "startingOffsets": "latest"})
         with self.assertRaisesRegex(BadOption, "must be error or latest"):
             start(**{BY_TIME: tree(1), STRATEGY: "earliest"})
-        options = {"namesrvAddr": "h:1", "topics": "T", "endingOffsetsByTimestamp": tree(1)}
-        source = RocketMQSource(options)
-        refused = source.streamReader(source.schema())
-        assert isinstance(refused, RefusedStream)
-        with self.assertRaisesRegex(BadOption, "a stream has no endingOffsetsByTimestamp"):
-            refused.latestOffset({}, ReadAllAvailable())
+        for name, value in (("endingOffsetsByTimestamp", tree(1)), ("endingTimestamp", "1")):
+            source = RocketMQSource({"namesrvAddr": "h:1", "topics": "T", name: value})
+            refused = source.streamReader(source.schema())
+            assert isinstance(refused, RefusedStream)
+            with self.assertRaisesRegex(BadOption, f"a stream has no {name}"):
+                refused.latestOffset({}, ReadAllAvailable())

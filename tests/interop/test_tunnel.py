@@ -1,4 +1,5 @@
-"""The tunnel of docs/tls.md for an HA link without TLS of its own: stunnel with the page's two files."""
+"""The tunnel of docs/tls.md for an HA link without TLS of its own: stunnel with the page's two files, between two
+of ours and with a RocketMQ broker at either end."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from testbed.brokergroup import SMALL_STORE, BrokerGroup
+from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
 from testbed.processes import free_port, wait_until
+from tests.interop.conftest import needs, pair_name
 from tests.support.certificate import Issued
 from tests.support.pages import DOCS, put_in
+from tests.support.soak import in_soak
 
 STUNNEL = next(filter(None, map(shutil.which, ("stunnel", "stunnel4"))), None)
 pytestmark = [pytest.mark.skipif(STUNNEL is None, reason="needs stunnel (Debian: apt install stunnel4)")]
@@ -86,10 +89,23 @@ def passed_on(port: int, folder: Path, name: str | None) -> bool:
         return False
 
 
-def test_a_link_through_it_and_nobody_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (OURS, OURS),
+        *(
+            in_soak(pair, why="to stunnel a link is a link")
+            for pair in ((OURS, JAVA), (JAVA, OURS), (JAVA, JAVA))
+        ),
+    ],
+    ids=pair_name,
+)
+def test_a_link_through_it_and_nobody_else(kinds: tuple[Kind, Kind], tmp_path: Path) -> None:
+    needs(*kinds)
     certificates(tmp_path)
     at_master, at_slave = free_port(), free_port()
-    group = BrokerGroup(tmp_path, settings={**SMALL_STORE, "haAllowList": "127.0.0.1"}, link_port=at_slave)
+    settings = {**SMALL_STORE, "haAllowList": "127.0.0.1"}
+    group = BrokerGroup(tmp_path, *kinds, settings=settings, link_port=at_slave)
     places: Mapping[str, object] = {"/etc/rocketmq": tmp_path, "10912": group.ha_port}
     masters, slaves = files_of_the_page()
     with ExitStack() as stack:
@@ -103,6 +119,8 @@ def test_a_link_through_it_and_nobody_else(tmp_path: Path) -> None:
         with group.master_client() as client:
             assert client.send("T", b"through the tunnel").code == 0
         group.wait_caught_up()
+        # The first is our own look whether it listens.
+        assert (tmp_path / "slave-tunnel.log").read_text().count("accepted connection from") >= 2
         assert passed_on(at_master, tmp_path, "broker-a-s")
         assert not passed_on(at_master, tmp_path, "stranger")
         assert not passed_on(at_master, tmp_path, None)

@@ -1,0 +1,257 @@
+"""Landed tables as somebody else sees them: the logs by a decoder that shares no line with the one that lands,
+Delta's log by another reader than the one that writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.catalog import load_catalog
+
+from hatwisted.pipeline.delta.deadletters import dead_letter_table
+from testbed.storefiles import read_log
+from tests.support import growing
+
+DELTA, ICEBERG = "delta", "iceberg"
+ROWS = pa.schema(
+    [
+        *(("broker", pa.string()), ("physical_offset", pa.int64()), ("size", pa.int32())),
+        *(("topic", pa.string()), ("queue_id", pa.int32()), ("queue_offset", pa.int64())),
+        *(("body", pa.binary()), ("tags", pa.string()), ("unique_key", pa.string())),
+        *(("keys", pa.list_(pa.string())), ("store_date", pa.string())),
+    ]
+)
+"""What is compared."""
+LETTER = ["broker", "physical_offset", "topic", "body"]
+"""The same of dead letters."""
+MESSAGES = "messages"
+LETTERS = dead_letter_table(MESSAGES)
+
+
+class LandedTable:
+    """A table, and what is wrong with it.
+
+    - folder: the stores' folders, each a GrowingStore called like its broker; of Iceberg tables the catalog, too
+    - brokers: those that are landed
+    - typed: a topic with a schema that none of its bodies fits
+    """
+
+    def __init__(self, folder: Path, brokers: Sequence[str], typed: str | None = None) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self._typed = typed
+        self._decoded: list[pa.Table] = []
+
+    @property
+    def name(self) -> str:
+        """As a landing takes it."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> Path:
+        """The folder that it's in."""
+        raise NotImplementedError
+
+    def commits(self) -> Iterable[Path]:
+        """The files that make a version of it."""
+        raise NotImplementedError
+
+    def version(self) -> int:
+        """A number that rises with every change; -1: it isn't there."""
+        raise NotImplementedError
+
+    def logs(self) -> pa.Table:
+        """The rows that there should be, as far as the logs go now."""
+        for broker in self.brokers:
+            known = sum(piece["broker"][0].as_py() == broker and len(piece) for piece in self._decoded)
+            if new := list(_rows(broker, self.folder / broker, known)):
+                self._decoded.append(pa.Table.from_pylist(new, ROWS))
+        return pa.concat_tables(self._decoded)
+
+    def trouble(self, whole: bool) -> str | None:
+        """What is wrong with it, or the one beside. whole: it should have all of the logs, and no other files."""
+        try:
+            found = self._read()
+            letters = None if self._typed is None else self._read(beside=True)
+        except (OSError, pa.ArrowException) as error:
+            return f"can't be read: {error}"
+        expected = self.logs()
+        for broker in self.brokers:
+            rows, wanted = _of(found, broker), _of(expected, broker)
+            if not rows.equals(wanted.slice(0, len(rows))):
+                pairs = zip_longest(rows.to_pylist(), wanted.to_pylist())
+                at = next(number for number, (one, other) in enumerate(pairs) if one != other)
+                return f"{broker}: row {at} of {len(rows)} is {rows.slice(at, 1).to_pylist()}"
+            if whole and len(rows) < len(wanted):
+                return f"{broker}: {len(rows)} rows of {len(wanted)}"
+        if letters is not None and (wrong := self._dead_letters(found, letters, whole)):
+            return wrong
+        return self.left_over() if whole else None
+
+    def _dead_letters(self, found: pa.Table, letters: pa.Table, whole: bool) -> str | None:
+        """What is wrong with the table beside.
+
+        - found: the table's rows
+        - letters: its own
+        - whole: they should all be there
+        """
+        for broker in self.brokers:
+            typed = found.filter(pc.equal(found["topic"], self._typed))
+            dead, wanted = (_of(rows, broker).select(LETTER) for rows in (letters, typed))
+            if not dead.equals(wanted if whole else wanted.slice(0, len(dead))):
+                return f"{broker}: {len(dead)} dead letters of {len(wanted)}"
+        return None
+
+    def _read(self, beside: bool = False) -> pa.Table:
+        """The table's rows, as ROWS, or the dead letters' with null in what they lack."""
+        raise NotImplementedError
+
+    def offsets(self) -> list[int]:
+        """Of all rows, in order."""
+        found: list[int] = self._read()["physical_offset"].to_pylist()
+        return sorted(found)
+
+    def left_over(self) -> str | None:
+        """A file that nothing mentions."""
+        raise NotImplementedError
+
+
+class LandedDelta(LandedTable):
+    @property
+    def name(self) -> str:
+        return str(self.place)
+
+    @property
+    def place(self) -> Path:
+        return self.folder / "table"
+
+    def commits(self) -> Iterable[Path]:
+        return self.place.glob("_delta_log/[0-9]*.json")
+
+    def version(self) -> int:
+        return max((int(path.stem) for path in self.commits()), default=-1)
+
+    def _read(self, beside: bool = False) -> pa.Table:
+        found, table = [ROWS.empty_table()], dead_letter_table(self.name) if beside else self.name
+        for add in self._active(table).values():
+            rows = pq.ParquetFile(Path(table, unquote(add["path"]))).read()
+            stats, offsets = json.loads(add["stats"]), rows["physical_offset"].to_pylist()
+            told = (stats["numRecords"], stats["maxValues"]["physical_offset"])
+            if told != (len(offsets), max(offsets)):
+                raise OSError(f"{add['path']} has other rows than its statistics say: {told}")
+            for name, value in add["partitionValues"].items():
+                rows = rows.append_column(name, pa.array([value] * len(rows), pa.string()))
+            found.append(_as_rows(rows))
+        return pa.concat_tables(found)
+
+    def _actions(self, table: str) -> Iterator[dict[str, Any]]:
+        for commit in sorted(Path(table, "_delta_log").glob("*.json")):
+            yield from map(json.loads, commit.read_text().splitlines())
+
+    def _active(self, table: str) -> dict[str, dict[str, Any]]:
+        """Delta's log as its specification has it: what was added and not removed."""
+        found = {}
+        for action in self._actions(table):
+            if "add" in action:
+                found[action["add"]["path"]] = action["add"]
+            elif "remove" in action:
+                found.pop(action["remove"]["path"], None)
+        return found
+
+    def left_over(self) -> str | None:
+        for table in (self.name, dead_letter_table(self.name)):
+            mentioned = {
+                Path(unquote(action[kind]["path"])).name
+                for action in self._actions(table)
+                for kind in ("add", "remove")
+                if kind in action
+            }
+            left = {path.name for path in Path(table).glob("topic=*/*/*")} - mentioned
+            if left:
+                return f"no version has {sorted(left)}"
+        return None
+
+
+class LandedIceberg(LandedTable):
+    @property
+    def name(self) -> str:
+        return f"iceberg:lake.rocketmq.{MESSAGES}"
+
+    @property
+    def place(self) -> Path:
+        return self.folder / "warehouse" / "rocketmq" / MESSAGES
+
+    def commits(self) -> Iterable[Path]:
+        return self.place.glob("metadata/*.metadata.json")
+
+    def version(self) -> int:
+        if not any(self.commits()):
+            return -1
+        return int(self._table(MESSAGES).metadata.last_sequence_number)
+
+    def _table(self, name: str) -> Any:
+        return load_catalog("lake").load_table(("rocketmq", name))
+
+    def _read(self, beside: bool = False) -> pa.Table:
+        return _as_rows(self._table(LETTERS if beside else MESSAGES).scan().to_arrow())
+
+    def left_over(self) -> str | None:
+        """Files of the last run and of the one that it ended; those of runs before it may be left."""
+        claims, mentioned = [], set[str]()
+        for name in (MESSAGES, LETTERS) if self._typed else (MESSAGES,):
+            table = self._table(name)
+            claims += [
+                claim
+                for snapshot in table.snapshots()
+                if (claim := snapshot.summary.additional_properties.get("hatwisted.claim"))
+            ]
+            mentioned |= set(table.inspect.all_data_files()["file_path"].to_pylist())
+        for path in (self.folder / "warehouse").rglob("data/**/*"):
+            if path.is_file() and f"file://{path}" not in mentioned:
+                run = "".join(path.stem.split("-")[-5:])[:12]
+                if run in claims[-2:]:
+                    return f"no snapshot has {path.name}"
+        return None
+
+
+def _as_rows(found: pa.Table) -> pa.Table:
+    """As ROWS, with null in what isn't there."""
+    columns = [found[name] if name in found.column_names else pa.nulls(len(found)) for name in ROWS.names]
+    return pa.table(columns, ROWS.names).cast(ROWS)
+
+
+def _of(rows: pa.Table, broker: str) -> pa.Table:
+    """A broker's, in the order of its log."""
+    return rows.filter(pc.equal(rows["broker"], broker)).sort_by("physical_offset")
+
+
+def _rows(broker: str, store: Path, known: int) -> Iterator[dict[str, Any]]:
+    """Of all records but the first ones, which are known."""
+    for number, message in islice(enumerate(read_log(store)), known, None):
+        stored = datetime.fromtimestamp((growing.FIRST_TIME + growing.STEP * number) / 1000, UTC)
+        keys = message.property("KEYS")
+        yield {
+            "broker": broker,
+            "physical_offset": message.offset,
+            "size": message.size,
+            "topic": message.topic,
+            "queue_id": message.queue_id,
+            "queue_offset": message.queue_offset,
+            "body": message.body,
+            "tags": message.property("TAGS"),
+            "unique_key": message.property("UNIQ_KEY"),
+            "keys": keys.split() if keys else [],
+            "store_date": stored.date().isoformat(),
+        }
+
+
+KINDS = {DELTA: LandedDelta, ICEBERG: LandedIceberg}
