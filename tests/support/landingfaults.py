@@ -337,7 +337,7 @@ def _more_commits(pieces: Callable[[list[Any]], list[list[Any]]]) -> None:
         commit(change, first, note)
         for piece in rest:
             change._table.refresh()
-            commit(snapshots._Once(change._table), piece, note)
+            commit(snapshots.OnceTransaction(change._table), piece, note)
 
     snapshots._commit = each
 
@@ -386,7 +386,9 @@ def fence_open_() -> None:
         noted = {
             snapshots.TAIL + broker: snapshots._text(after) for broker, (_before, after) in moved.items()
         }
-        snapshots._commit(snapshots._Once(table), files, snapshots.noted(table) | noted | dict(note))
+        snapshots._commit(
+            snapshots.OnceTransaction(table), files, snapshots.noted(table) | noted | dict(note)
+        )
         return True
 
     snapshots.append = append
@@ -428,7 +430,7 @@ def compaction_adds_() -> None:
     """The new file is added, and the old ones stay."""
 
     def replaced(table: Table, name: str, old: Any, new: Any, note: Any) -> bool:
-        snapshots._commit(snapshots._Once(table), new, snapshots.noted(table) | dict(note))
+        snapshots._commit(snapshots.OnceTransaction(table), new, snapshots.noted(table) | dict(note))
         return True
 
     upkeep.replace_files = replaced
@@ -442,7 +444,7 @@ def compaction_in_two_() -> None:
     def replaced(table: Table, name: str, old: Any, new: Any, note: Any) -> bool:
         replace_files(table, name, old, [], note)
         table.refresh()
-        snapshots._commit(snapshots._Once(table), new, snapshots.noted(table) | dict(note))
+        snapshots._commit(snapshots.OnceTransaction(table), new, snapshots.noted(table) | dict(note))
         return True
 
     upkeep.replace_files = replaced

@@ -101,7 +101,9 @@ def letters_again_() -> None:
 
     def anew(beside: Any, name: str, promised: Any) -> None:
         beside.refresh()
-        snapshots._commit(snapshots._Once(beside), icebergletters._listed(beside, promised) or [], {})
+        snapshots._commit(
+            snapshots.OnceTransaction(beside), icebergletters._listed(beside, promised) or [], {}
+        )
 
     icebergletters.keep = icebergfiles.keep = anew
 

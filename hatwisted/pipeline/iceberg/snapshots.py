@@ -12,7 +12,7 @@ itself in the table. A number of the batch alone wouldn't do: whoever rolls the 
 would then lose what came after it for good.
 
 pyiceberg repeats an append by itself if another commit came between, on top of that one and without asking
-anybody. Here it must not: the other one may have been the same batch (`_Once`).
+anybody. Here it must not: the other one may have been the same batch (`OnceTransaction`).
 
 A run begins with a claim: its name as a property of the table for each of its brokers, and a snapshot without
 files, without which a commit that was checked just before the claim would still be taken.
@@ -33,19 +33,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import EqualTo
-from pyiceberg.table import Transaction
 
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
+from hatwisted.pipeline.iceberg.oncetransaction import OnceTransaction
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table import Table, Transaction
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import TableUpdate
 
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
@@ -62,27 +60,6 @@ RUN: Final = "hatwisted.run."
 """Properties of the table, followed by a broker's name: the run that lands it."""
 BY_QUEUE: Final = "hatwisted.byqueue."
 """The same: a run has landed queues of it, from a cluster."""
-
-
-class _Once(Transaction):
-    """A transaction that is committed on top of the snapshot it was made for, or not at all."""
-
-    _copied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        """The table as it will be. pyiceberg asks for it fifteen times a commit, and would copy all snapshots and
-        schemas each time: one copy is enough until something is changed."""
-        if (
-            self._copied is None
-            or self._copied[0] is not self._table.metadata
-            or self._copied[1] is not self._updates
-        ):
-            self._copied = self._table.metadata, self._updates, super().table_metadata
-        return self._copied[2]
-
-    def _rebuild_snapshot_updates(self) -> None:
-        raise CommitFailedException("another commit came between")
 
 
 @dataclass(frozen=True)
@@ -142,7 +119,7 @@ def claim(
             check_whole(table, name, wanted)
         before = {table.properties.get(RUN + broker) for broker in wanted} - {None}
         found = IcebergClaim(run, wanted, frozenset(map(str, before)))
-        change = _Once(table)
+        change = OnceTransaction(table)
         marks = {BY_QUEUE + broker: str(by_queue).lower() for broker in wanted if by_queue}
         change.set_properties({RUN + broker: found.run for broker in found.brokers} | marks)
         looked = {} if settled is None else {SETTLED: str(settled)}
@@ -289,7 +266,7 @@ def append_once(
             )
         try:
             with plainly(name):
-                _commit(_Once(table), files, carried | dict(note))
+                _commit(OnceTransaction(table), files, carried | dict(note))
         except _Lost:
             continue
         return True
@@ -321,7 +298,7 @@ def swap_files(
     - new: finished ones; none
     - note: what the snapshot says
     """
-    change = _Once(table)
+    change = OnceTransaction(table)
     try:
         with plainly(name), _losing():
             if old:
@@ -345,7 +322,7 @@ def set_properties(table: Table, name: str, properties: Mapping[str, str]) -> bo
     - name: of the table, for errors
     - properties: by name
     """
-    change = _Once(table)
+    change = OnceTransaction(table)
     change.set_properties(dict(properties))
     try:
         with plainly(name):

@@ -63,7 +63,7 @@ class TriesTests(TestCase):
         )
         change = SimpleNamespace(set_properties=lambda _: None)
         with (
-            patch.object(snapshots, "_Once", lambda _: change),
+            patch.object(snapshots, "OnceTransaction", lambda _: change),
             patch.object(snapshots, "_commit", lose),
             patch.object(snapshots, "noted", lambda _: {}),
             self.assertRaisesRegex(WrongTable, f"no claim after {ATTEMPTS} attempts"),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyiceberg.table
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import DayTransform
 
@@ -268,7 +268,7 @@ class OnceTests(IcebergCase):
         """What this rests on: pyiceberg by itself puts an append on top of whatever came between."""
         self.store.append(50)
         with (
-            patch.object(snapshots, "_Once", snapshots.Transaction),
+            patch.object(snapshots, "OnceTransaction", Transaction),
             patch.object(snapshots.IcebergClaim, "check"),
             patch.object(orphans, "remove_left", return_value=[]),
             self.interfere(self.land),
