@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from hatwisted.cli.optiongroup import option_group
+from hatwisted.cli.optiongroup import ConnectionOption, option_group
 from hatwisted.clientcore import tlsfile
 from hatwisted.clientcore.credentialfile import (
     ACCESS_KEY_VARIABLE,
@@ -47,6 +47,7 @@ def _use(_context: click.Context, _parameter: click.Parameter, value: str | None
 
 credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--credentials",
+    cls=ConnectionOption,
     metavar="FILE",
     type=click.Path(dir_okay=False),
     expose_value=False,
@@ -97,6 +98,7 @@ def check_encrypted(given: Mapping[str, str]) -> None:
 tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     click.option(
         "--tls/--no-tls",
+        cls=ConnectionOption,
         default=None,
         expose_value=False,
         callback=_tls,
@@ -104,6 +106,7 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     ),
     click.option(
         "--tls-properties",
+        cls=ConnectionOption,
         metavar="FILE",
         type=click.Path(dir_okay=False),
         expose_value=False,
@@ -113,6 +116,7 @@ tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(
     ),
     click.option(
         "--tls-verify",
+        cls=ConnectionOption,
         type=click.Choice(VERIFY),
         expose_value=False,
         callback=_verify,

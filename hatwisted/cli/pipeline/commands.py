@@ -8,6 +8,7 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
 from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
@@ -29,7 +30,7 @@ NEW_FOLDER = click.Path(file_okay=False)
 ANY_PATH = click.Path()
 
 
-@click.group()
+@click.group(cls=Group)
 def pipeline() -> None:
     """Logs as tables: land, audit, rebuild, report, export, import.
 

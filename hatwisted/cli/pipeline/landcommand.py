@@ -9,6 +9,7 @@ import click
 
 from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
 from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 NEW_FOLDER = click.Path(file_okay=False)
 
 
-@click.command(short_help="Land logs in a table, each record once.")
+@click.command(cls=Command, short_help="Land logs in a table, each record once.")
 @stores_argument(0, "[STORE...]")
 @click.argument("table", type=NEW_FOLDER)
 @source_options

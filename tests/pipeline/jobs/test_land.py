@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,11 @@ class Lake:
         options = LandOptions(**{"compact_below": None, **arguments})
         return land(sources, str(self.table), options, spark=self.spark, **running)
 
-    def stream(self) -> LandResult:
+    def stream(self, **arguments: Any) -> LandResult:
         """Land by a stream."""
         source = landing.source("stream", str(self.store.root))
-        return land(source, str(self.table), LandOptions(compact_below=None), spark=self.spark)
+        options = LandOptions(**{"compact_below": None, **arguments})
+        return land(source, str(self.table), options, spark=self.spark)
 
     def offsets(self) -> list[int]:
         found: list[int] = self.rows("physical_offset").column(0).to_pylist()
@@ -319,6 +321,24 @@ def test_small_files_are_compacted_and_landing_goes_on(lake: Lake) -> None:
         assert found.compacted >= 8 and found.put_off == ()
     assert lake.offsets() == lake.store.offsets
     assert len(DeltaTable(str(lake.table)).file_uris()) <= len(TOPICS) * 2
+
+
+def test_what_a_compaction_replaced_is_removed_when_asked_to(lake: Lake) -> None:
+    for _ in range(8):
+        lake.store.append(40)
+        land([str(lake.store.root)], str(lake.table), LandOptions(engine="local", compact_below=None))
+    properties = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+    DeltaTable(str(lake.table)).alter.set_table_properties(properties)
+    replaced = lake.files()
+    lake.store.append(40)
+    assert lake.land(compact_below=1 << 20).compacted >= len(replaced)
+    assert replaced < lake.files()
+    lake.store.append(40)
+    assert lake.land(vacuum=timedelta(0)).vacuumed >= len(replaced)
+    assert replaced.isdisjoint(lake.files())
+    lake.store.append(40)
+    assert lake.stream(vacuum=timedelta(days=8)).vacuumed == 0
+    assert lake.offsets() == lake.store.offsets
 
 
 def test_a_landing_that_follows_ends_when_asked_to(lake: Lake) -> None:
