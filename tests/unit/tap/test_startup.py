@@ -51,7 +51,9 @@ class StartupCase(SynchronousTestCase):
         self.patch(sys, "stdout", self.stdout)
         self.patch(sys, "stderr", self.stderr)
         self.patch(sys, "excepthook", sys.excepthook)
-        self.addCleanup(gc.freeze)  # which a server that is stopped has undone: other tests needn't look at all
+        self.addCleanup(
+            gc.freeze
+        )  # which a server that is stopped has undone: other tests needn't look at all
 
     def conf(self, text: str) -> str:
         folder = self.mktemp()
