@@ -102,9 +102,9 @@ class Simulation:
             events,
         )
         self._watch = LogWatch()
-        self._deferreds = DeferredWatch()
+        self.deferreds = DeferredWatch()
         self._limits = TightLimits(self.violations)
-        self._deaths = self._deaths_so_far()
+        self._deaths = 0
         self._transactions = TransactionLoad(
             self.group.network.host(ADDRESSES["clients"]),
             self.clock,
@@ -120,7 +120,7 @@ class Simulation:
     def run(self) -> Outcome:
         """To the end, or to the first violation."""
         watch = self._watch
-        with watch.watching(), self._deferreds.watching(), tightened(self.setup.tight):
+        with watch.watching(), self.deferreds.watching(), tightened(self.setup.tight):
             try:
                 self._run()
             except _Broken:
@@ -128,7 +128,7 @@ class Simulation:
             except Exception:
                 self.violations.append(Violation("exception", Failure().getTraceback()))
             self._limits.end()
-            self.violations[:0] = self._deferreds.violations
+            self.violations[:0] = self.deferreds.violations
             self.violations += watch.violations
         self.group.mute()
         return Outcome(
@@ -143,10 +143,6 @@ class Simulation:
             struck=dict(self.injector.struck),
             reached=self._limits.reached,
         )
-
-    def let_go(self) -> None:
-        """Nobody looks at this run any more: what is left of it is garbage, all of it."""
-        self._deferreds.let_go()
 
     def _run(self) -> None:
         if self.setup.tight:
@@ -199,21 +195,17 @@ class Simulation:
 
     def _pass_until(self, time: float) -> None:
         """Let time pass, under the operator's eyes."""
-        clock = self.clock
-        while clock.now < time:
-            clock.run_until(min(time, clock.now + LOOK))
-            deaths = self._deaths_so_far()
+        while self.clock.now < time:
+            self.clock.run_until(min(time, self.clock.now + LOOK))
+            deaths = sum(machine.deaths for machine in self.group.machines.values())
             if deaths != self._deaths:
                 self._deaths = deaths
-                self._deferreds.forget()
+                self.deferreds.forget()
             if not (self._ending or self._blind):
                 self.operator.look()
             self.looked()
             if self.violations:
                 raise _Broken
-
-    def _deaths_so_far(self) -> list[int]:
-        return [machine.deaths for machine in self.group.machines.values()]
 
     # -- what clients see ------------------------------------------------------------------------------------
 
@@ -384,7 +376,7 @@ class Simulation:
                 self.violations.append(Violation("stop", f"{name} hasn't stopped"))
         if not all(each.called for each in closing):
             self.violations.append(Violation("stop", "a client hasn't closed"))
-        self._deferreds.check_fired()
+        self.deferreds.check_fired()
 
     def _send_late(self) -> None:
         """Some sends are under way when the brokers stop, and the slave isn't heard any more."""

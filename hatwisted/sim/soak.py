@@ -156,7 +156,7 @@ def run_one(setup: Setup) -> Outcome:
         outcome = simulation.run()
         watch = LogWatch()
         with watch.watching():
-            simulation.let_go()
+            simulation.deferreds.let_go()
             del simulation
             gc.collect()
     outcome.violations += map(str, watch.violations)

@@ -2,8 +2,8 @@
 
 An input is a program of answers to what the slave asks: good ones, those of another question, refusals, bodies and
 fields as the input has them, none at all; between them time, another master, messages of unknown topics. Nothing
-may be logged as a failure, no table of topics that had some is left without any, and from an honest master the slave
-takes its topics afterwards.
+may be logged as a failure, no table of topics that had some is left without any, and from an honest master the
+slave takes its topics afterwards.
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class JobBar:
         self._bar.columns = self._columns
         self._bar.update(self._task, description=self._title, completed=done, total=total or None)
 
+    def waits_for(self, what: str) -> None:
+        """Show what is waited for until something is done."""
+        self._bar.update(self._task, description=f"{self._title}: {what}", refresh=True)
+
     def __enter__(self) -> Self:
         self._bar.start()
         return self

@@ -212,6 +212,17 @@ class TestPipelineCommands(SynchronousTestCase):
         self.assertIn("land: starting Spark", output.getvalue())
         self.assertIn("4.0/4.0 MiB", output.getvalue())
 
+    def test_the_bar_says_what_is_waited_for(self):
+        output = io.StringIO()
+        with JobBar("land", ": starting", Console(file=output, force_terminal=True, width=140)) as bar:
+            bar.waits_for("claiming its brokers")
+            bar.waits_for("Spark's tasks")
+            bar(1 << 20, 4 << 20)
+        said = output.getvalue()
+        places = [said.index(f"land: {what}") for what in ("claiming its brokers", "Spark's tasks")]
+        self.assertEqual(places, sorted(places))
+        self.assertNotIn("land:", said[said.index("1.0/4.0 MiB") - 80 :])
+
     def test_while_spark_starts_its_line_fits_80_columns(self):
         output = io.StringIO()
         with JobBar("report", console=Console(file=output, force_terminal=True, width=80)):

@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.sim import soak
 from hatwisted.sim.__main__ import main
+from hatwisted.sim.deferredwatch import DeferredWatch
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.outcome import Outcome
 from hatwisted.sim.setup import FAULT_KINDS, Setup
@@ -150,12 +151,11 @@ class JobTests(SynchronousTestCase):
         class Leaky:
             def __init__(self, setup: Setup) -> None:
                 self.seed = setup.seed
+                self.deferreds = DeferredWatch()
 
             def run(self) -> Outcome:
-                return outcome(self.seed)
-
-            def let_go(self) -> None:
                 _fail_unseen(KeyError("forgotten"))
+                return outcome(self.seed)
 
         self.patch(soak, "Simulation", Leaky)
         _fail_unseen(ValueError("of an earlier run"))
@@ -174,13 +174,11 @@ class CollectorTests(SynchronousTestCase):
         class Observed:
             def __init__(self, setup: Setup) -> None:
                 self.seed = setup.seed
+                self.deferreds = DeferredWatch()
 
             def run(self) -> Outcome:
                 enabled.append(gc.isenabled())
                 return outcome(self.seed)
-
-            def let_go(self) -> None:
-                pass
 
         self.patch(soak, "Simulation", Observed)
         for before in (True, False):

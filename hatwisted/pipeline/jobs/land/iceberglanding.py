@@ -18,7 +18,14 @@ from hatwisted.pipeline.jobs.land.icebergbatches import Done, IcebergLanding, Ic
 from hatwisted.pipeline.jobs.land.landingrun import LOCAL_BYTES, LandingRun
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landingstate import landing_state, spark_state_folder
-from hatwisted.pipeline.jobs.land.landoptions import ChosenEngine, LandOptions, LandResult
+from hatwisted.pipeline.jobs.land.landoptions import (
+    CLAIMING,
+    LOOKING,
+    ChosenEngine,
+    LandOptions,
+    LandResult,
+    tell,
+)
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.jobs.land.sparkrun import SparkRun
 from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding, is_tasked
@@ -182,11 +189,13 @@ class _Landing:
         from hatwisted.pipeline.iceberg.snapshots import claim
 
         source, name, table = self._source, self._tables.name, self._tables.table
+        tell(self._run.report, CLAIMING)
         settled = settle(table, name)
         brokers = source.writer().brokers
         held = claim(table, str(name), brokers, by_queue=source.by_queue, settled=settled)
         # What they committed before the claim took effect is settled, too.
         self.removed = len(settle_ended(table, name, held.ended))
+        tell(self._run.report, LOOKING)
         common: Any = {"into": self._tables, "held": held, "how": self._how, "ids": FileIds(held.run)}
         common["done"] = self.done
         if isinstance(source, Cluster):

@@ -56,11 +56,15 @@ from hatwisted.pipeline.jobs.land.landingstate import (
     state_in_table,
 )
 from hatwisted.pipeline.jobs.land.landoptions import (
+    CLAIMING,
     DEFAULTS,
+    LOOKING,
+    READING,
     ChosenEngine,
     LandOptions,
     LandResult,
     Progress,
+    tell,
 )
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding, unsupported
 from hatwisted.pipeline.jobs.land.sparkrun import SparkRun
@@ -91,7 +95,7 @@ def land(
     - options: how
     - spark: the session, or what makes it once it's needed, which makes Spark the engine; other tasks in its
       place, where no stream is needed; None: one is made if that's the engine and there's something to land
-    - progress: called with (bytes done, bytes in all)
+    - progress: called with (bytes done, bytes in all); a `landoptions.Watcher` is told what is waited for, too
     - stop: ends a continuous run
     - seconds: the clock that durations are taken from
 
@@ -101,6 +105,7 @@ def land(
     source = Stores(_paths(sources)) if isinstance(sources, Sequence) else sources
     stop, report = stop or threading.Event(), progress or _silent
     run = LandingRun(spark, report, stop, seconds)
+    tell(report, READING)
     if options.checkpoint is not None:
         check_chosen(options.checkpoint)
     with telling_full(table):
@@ -134,12 +139,14 @@ def _land_delta(
     table_id = str(open_table(path).metadata().id)
     identity, kind = source.identity(), LOCAL if engine == "local" or tasked else source.format
     with _state(path, options.checkpoint, table_id, kind, identity) as state:
+        tell(report, CLAIMING)
         held = claim(path, writer, source.by_queue, settle(path))
         settle(path)  # what an earlier run committed before the claim took effect
         removed, beside = remove_orphans(path, held), dead_letter_table(path)
         if is_table(beside):
             removed += remove_orphans(beside, held)
         before, known = open_table(path).version(), listed_damages(source.options())
+        tell(report, LOOKING)
         if engine == "local" and isinstance(source, Cluster):
             queues = DeltaQueues(path, state, held, options)
             compaction, stopped = ClusterLanding(queues, source, options, report, seconds).run(stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -21,6 +21,25 @@ Mode = Literal["once", "continuous"]
 Engine = Literal["spark", "local", "auto"]
 ChosenEngine = Literal["spark", "local"]
 Progress = Callable[[int, int], None]
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A progress that wants to know what is waited for until bytes are done, too."""
+
+    def waits_for(self, what: str) -> None:
+        """From here on this is waited for."""
+
+
+def tell(progress: object, what: str) -> None:
+    """Tell a progress what is waited for from here on, if it wants to know."""
+    if isinstance(progress, Watcher):
+        progress.waits_for(what)
+
+
+READING, CLAIMING, LOOKING = "reading the table", "claiming its brokers", "looking for new records"
+FIRST_BATCH, TASKS = "Spark's first batch", "Spark's tasks"
+"""What a landing waits for, in this order."""
 
 MAX_BYTES_PER_TRIGGER: Final = 4 << 30
 """Bytes of log per commit: seconds of work to repeat after a kill, and few large files."""

@@ -15,7 +15,7 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.checkpoint import reached
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import FIRST_BATCH, LandOptions, Progress, tell
 from hatwisted.pipeline.jobs.land.sparktable import SparkTable
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class SparkRun:
             if (why := self._unfit(state)) is not None:
                 _log.warning("%s: %s: going on after the table's last rows", state.folder, why)
                 state = state.renewed()
+            tell(self.report, FIRST_BATCH)
             query = SparkLanding(self.table, self.source, state, self.how, self.report, self.seconds)
             try:
                 return state, *query.run(spark, stop)

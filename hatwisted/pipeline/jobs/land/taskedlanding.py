@@ -20,7 +20,7 @@ from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.fulldisk import no_room
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
-from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
+from hatwisted.pipeline.jobs.land.landoptions import TASKS, LandOptions, Progress, tell
 from hatwisted.pipeline.jobs.land.locallanding import LandedTable, unsupported
 from hatwisted.pipeline.jobs.land.logsplits import log_splits
 from hatwisted.pipeline.jobs.workertasks import Tasks
@@ -102,6 +102,7 @@ class TaskedLanding(Generic[Written]):
 
     def _land_batch(self, tasks: Tasks, splits: Sequence[Split], progress: Progress) -> None:
         task, name = self.table.task(), self.table.name
+        tell(self.progress, TASKS)
         try:
             written = tasks.run(splits, task, progress, _bytes(splits))
         except BaseException as error:

@@ -30,9 +30,23 @@ from hatwisted.pipeline.jobs.land import landing, locallanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from hatwisted.pipeline.jobs.land.landingstate import WrongCheckpoint
+from hatwisted.pipeline.jobs.land.landoptions import CLAIMING, LOOKING, READING, TASKS
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore, growing_twice
+
+
+class Watching:
+    """A progress that notes what it's told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def __call__(self, done: int, total: int) -> None:
+        self.told.append((done, total))
+
+    def waits_for(self, what: str) -> None:
+        self.told.append(what)
 
 
 class LakeCase(TestCase):
@@ -285,6 +299,15 @@ class LocalTests(LakeCase):
             self.store.append(count)
             self.assertEqual(self.land(source=source).rows, count)
         self.assertEqual(self.offsets(), self.store.offsets)
+
+    def test_what_is_waited_for_is_told_until_bytes_are_done(self) -> None:
+        self.store.append(20)
+        watcher = Watching()
+        self.land(progress=watcher)
+        told = [READING, CLAIMING, LOOKING, *([TASKS] if self.tasks is not None else [])]
+        self.assertEqual(watcher.told[: len(told)], told)
+        self.assertEqual(watcher.told[-1], (self.store.end, self.store.end))
+        self.assertFalse([each for each in watcher.told[len(told) :] if isinstance(each, str)])
 
     def test_fewer_columns(self) -> None:
         self.store.append(20)
