@@ -17,7 +17,6 @@ import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -547,22 +546,6 @@ FILLING: tuple[Attack, ...] = (
     long_names,
     topics_by_the_thousand,
 )
-HOLDING: tuple[Attack, ...] = (
-    held_pulls,
-    many_short_values,
-    resets_for_who_does_not_read,
-    idle_connections,
-    half_frames,
-    half_handshakes,
-    inflating_registrations,
-    readers_of_pages,
-    flood_of_sends,
-    pulls_that_wake,
-    unread_answers,
-    members_of_many_groups,
-    long_names,
-)
-"""They have a server hold something for them."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -578,35 +561,6 @@ def test_the_same_where_much_is_left_behind(filled_group: BrokerGroup, attack: A
 def test_the_same_where_expressions_are_left_behind(tmp_path: Path) -> None:
     with started(tmp_path) as group:
         bear(group, expressions_of_a_heartbeat)
-
-
-@pytest.mark.skipif(not CLOSELY, reason="one after the other is what a test before each change is for")
-@pytest.mark.parametrize("together", [1, len(HOLDING)], ids=["one-after-the-other", "all-at-once"])
-def test_the_memory_when_attacks_add_up(filled_group: BrokerGroup, together: int) -> None:
-    """After those that leave much behind, and with all that the others hold meanwhile kept."""
-    group = filled_group
-    assert group.namesrv is not None
-    servers = (group.master, group.slave, group.namesrv)
-    pids = [server.pid for server in servers]
-    with Bystander(group.master_port, *pids) as watching, contextlib.ExitStack() as stack:
-
-        def make(attack: Attack) -> None:
-            with contextlib.suppress(OSError, RemotingFailure):  # a server that closes what is too much
-                attack(group, stack)
-
-        with ThreadPoolExecutor(together) as attackers:
-            for made in [attackers.submit(make, attack) for attack in HOLDING]:
-                made.result()
-        time.sleep(LEAST)
-    found = watching.result
-    assert found is not None
-    print(
-        f"{together} at once: {found.peak >> 20} MiB, p99 {found.p99 * 1000:.1f} ms of {len(found.seconds)}"
-    )
-    assert found.peak < MEMORY
-    assert not found.refused, found.refused
-    assert [server.pid for server in servers if server.running] == pids
-    wait_until(lambda: answered(group.slave_port), 60, "the slave answers")
 
 
 def bear(group: BrokerGroup, attack: Attack) -> None:

@@ -51,9 +51,8 @@ class StartupCase(SynchronousTestCase):
         self.patch(sys, "stdout", self.stdout)
         self.patch(sys, "stderr", self.stderr)
         self.patch(sys, "excepthook", sys.excepthook)
-        self.addCleanup(
-            gc.freeze
-        )  # which a server that is stopped has undone: other tests needn't look at all
+        # A server that is stopped has undone it, and other tests needn't look at all that there is.
+        self.addCleanup(gc.freeze)
 
     def conf(self, text: str) -> str:
         folder = self.mktemp()
