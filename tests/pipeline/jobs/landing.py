@@ -14,12 +14,13 @@ from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Mode
 from hatwisted.pipeline.spark.sparksession import spark_session
 
 BYTES_PER_TRIGGER = 200 << 10
-WAYS = ("tasks", "stream")
+TASKS, STREAM = "tasks", "stream"
+WAYS = (TASKS, STREAM)
 
 
 def source(way: str, *stores: str) -> Stores:
     """Stores that land in one of the WAYS. An option of the source takes a stream, even if it's the default."""
-    return Stores(stores, {"mode": "failfast"} if way == "stream" else {})
+    return Stores(stores, {"mode": "failfast"} if way == STREAM else {})
 
 
 def options(mode: Mode) -> LandOptions:

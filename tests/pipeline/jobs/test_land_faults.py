@@ -25,15 +25,16 @@ from testbed.processes import wait_until
 from tests.pipeline.jobs import landing
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.support.landedtables import DELTA, KINDS
-from tests.support.soak import times
-from tests.support.sparkfaults import FAULTS, LANDINGS, STREAM, planted
+from tests.support.landedtables import DELTA, ICEBERG, KINDS
+from tests.support.soak import in_soak, times
+from tests.support.sparkfaults import FAULTS, LANDINGS, STREAM, TASKS, planted
 
 BROKERS = ("broker-a", "broker-b")
 APPENDED = 240
 """Records of a broker that an act begins with."""
 BATCH_BYTES = 60_000
 """A third of them."""
+PLAYED = "it takes half a minute, and each kind of table and each way is tried"
 PATIENCE = 60.0
 """Seconds for what takes none on an idle machine."""
 OURS = 0.1
@@ -180,8 +181,15 @@ class Play:
             raise Noticed(wrong)
 
 
-@pytest.mark.parametrize("way", landing.WAYS)
-@pytest.mark.parametrize("form", KINDS)
+@pytest.mark.parametrize(
+    "form, way",
+    [
+        (DELTA, TASKS),
+        (ICEBERG, STREAM),
+        in_soak(DELTA, STREAM, why=PLAYED),
+        in_soak(ICEBERG, TASKS, why=PLAYED),
+    ],
+)
 def test_the_table_is_what_the_logs_say_whatever_happens(
     spark: SparkSession, tmp_path: Path, form: str, way: str
 ) -> None:

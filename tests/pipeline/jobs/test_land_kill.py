@@ -25,13 +25,14 @@ from pyspark.sql import SparkSession
 from hatwisted.pipeline.jobs.land.landing import land
 from testbed.processes import wait_until
 from tests.pipeline.jobs import landing
+from tests.pipeline.jobs.landing import STREAM, TASKS
 from tests.support import growing
 from tests.support.background import Background
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.support.landedtables import KINDS, LandedTable
+from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import Program, has_members, process_group
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(900)
 KILLS = times(3)
@@ -40,6 +41,7 @@ RECORDS = 8_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5
 """Seconds from a landing's first batch to its end."""
+MINUTE = "it takes a minute, and each kind of table and each way is tried"
 PATIENCE = 120.0
 """Seconds for what takes a few on an idle machine."""
 
@@ -133,8 +135,15 @@ class Reader(Background):
                 self.unreadable.append(f"{path}: {error}")
 
 
-@pytest.mark.parametrize("way", landing.WAYS)
-@pytest.mark.parametrize("form", KINDS)
+@pytest.mark.parametrize(
+    "form, way",
+    [
+        (DELTA, STREAM),
+        (ICEBERG, TASKS),
+        in_soak(DELTA, TASKS, why=MINUTE),
+        in_soak(ICEBERG, STREAM, why=MINUTE),
+    ],
+)
 def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: str, way: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
