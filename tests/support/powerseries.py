@@ -13,10 +13,10 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from hatwisted.cli.main import main
 from hatwisted.sim.history import Sent, Violation

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hatwisted.sim.history import Place, Sent
 from tests.support.crashseries import MASTER, SLAVE, SOME, CrashSeries

@@ -30,6 +30,7 @@ from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.audit.auditing import audit
 from hatwisted.pipeline.jobs.land.deadletterjob import dead_letters
 from hatwisted.pipeline.jobs.land.landing import land
+from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
 from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
@@ -263,7 +264,7 @@ def test_what_cannot_be_reached_is_told_in_a_line(store: GrowingStore) -> None:
     with pytest.raises(PipelineError, match="no such folder"):
         land(["s3://lake/nothing"], "s3://lake/table", LandOptions(engine="local"))
     with pytest.raises(PipelineError, match="give a checkpoint"):
-        landed(store, "s3://lake/other", LandOptions(engine="spark"))
+        land(Stores((str(store.root),), {"mode": "failfast"}), "s3://lake/other", LandOptions(engine="spark"))
 
 
 def test_the_command_lands_there(store: GrowingStore, address: str) -> None:

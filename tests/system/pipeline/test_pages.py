@@ -50,8 +50,9 @@ def test_landing_into_tables_of_both_kinds_and_their_dead_letters(
 ) -> None:
     catalog = settings(tmp_path)
     replaced = stores | {"/lake": tmp_path / "lake", REST: catalog.pop("PYICEBERG_CATALOG__LAKE__URI")}
-    first, second = said("land", replaced, tmp_path).splitlines()
+    first, engine, second, _ = said("land", replaced, tmp_path).splitlines()
     assert first.startswith(f"{ORDERS} rows landed in {tmp_path}/lake/messages")
+    assert engine == "landed without Spark"
     assert second.startswith(f"{ORDERS} rows landed in")
     assert f"{ORDERS} rows landed in iceberg:lake.rocketmq" in said("iceberg", replaced, tmp_path, **catalog)
     catalog["PYICEBERG_CATALOG__LAKE__URI"] = str(replaced[REST])
@@ -67,7 +68,7 @@ def test_object_stores(stores: dict[str, object], tmp_path: Path) -> None:
         for name in ("broker-a", "broker-b"):
             store = str(stores[f"/data/{name}/store"])
             fs.copy_files(store, f"backup/stores/{name}", destination_filesystem=files)
-        first, second = said("objectstores", stores, tmp_path).splitlines()
+        first, _, second, _ = said("objectstores", stores, tmp_path).splitlines()
         assert first.startswith(f"{ORDERS} rows landed in s3://lake/messages")
         assert second.startswith(f"{ORDERS} rows landed in s3://lake/messages")
         (code,) = PROGRAM.findall((DOCS / "pipeline" / "objectstores.md").read_text())
