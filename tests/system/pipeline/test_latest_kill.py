@@ -18,13 +18,14 @@ from pyiceberg.catalog import load_catalog
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.landinglives import Lives, drawn, lives
 from tests.support.latestcase import COLUMNS, KeyedStore, Last
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(1_800)
 DELTA, ICEBERG = "delta", "iceberg"
 KEYS, PLACE = "keys", "physical_offset"
 """By the one, files are written again; by the other, they become many, and compactions make them few."""
 KILLS = 4 if times(1) == 1 else times(20)
+TRIED = "it takes most of a minute, and each kind of table and each key is tried"
 APPENDED = 40
 """Records that a merge finds."""
 LONGEST_LIFE = 0.6
@@ -96,8 +97,10 @@ def keyed(form: str, folder: Path, key: str) -> Iterator[Keyed]:
             yield Keyed(folder, form, key, landed)
 
 
-@pytest.mark.parametrize("key", [KEYS, PLACE])
-@pytest.mark.parametrize("form", [DELTA, ICEBERG])
+@pytest.mark.parametrize(
+    "form, key",
+    [(DELTA, KEYS), (ICEBERG, PLACE), in_soak(DELTA, PLACE, why=TRIED), in_soak(ICEBERG, KEYS, why=TRIED)],
+)
 def test_the_table_is_what_has_landed_wherever_merges_end(form: str, key: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)

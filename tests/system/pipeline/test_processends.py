@@ -17,7 +17,7 @@ from tests.support.growing import GrowingStore
 from tests.support.soak import times
 
 pytestmark = pytest.mark.timeout(600)
-PROCESSES = times(20)
+PROCESSES = times(8)
 AT_ONCE = 2
 FILES = 20
 """Of the table, at least: one that is read at once leaves nothing open."""
