@@ -6,13 +6,14 @@ connection are entered in the order in which they came.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Generator
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.remoting.server import RemotingConnection
+from hatwisted.timing.rotation import Rotation
 from hatwisted.timing.steps import Steps
 from hatwisted.wire.networks import counted_as
 from hatwisted.wire.remoting import RemotingCommand
@@ -53,8 +54,7 @@ class LargeRegistrations:
     def __init__(self, clock: IReactorTime) -> None:
         self._steps = Steps(clock, "entering a registration")
         self._current: _Registration | None = None
-        self._waiting: OrderedDict[str, deque[_Registration]] = OrderedDict()
-        """By host; the one whose turn it is comes first."""
+        self._waiting = Rotation[_Registration]()
         self._held: Counter[str] = Counter()
         """Bytes that wait, by host."""
         self._of: dict[RemotingConnection, list[_Registration]] = {}
@@ -80,11 +80,11 @@ class LargeRegistrations:
             entered.done.errback(TooManyRegistrations(f"{MAX_OF_CONNECTION} registrations of yours wait"))
             return entered.done
         self._of.setdefault(connection, []).append(entered)
-        self._waiting.setdefault(entered.host, deque()).append(entered)
+        self._waiting.add(entered.host, entered)
         self._held[entered.host] += entered.size
         self._begin()
         while self._held.total() > MAX_WAITING:
-            refused = self._waiting[max(self._held, key=self._held.__getitem__)][-1]
+            refused = self._waiting.last(max(self._held, key=self._held.__getitem__))
             self._leave_queue(refused)
             self._drop(refused)
             refused.done.errback(TooManyRegistrations("too many large registrations wait"))
@@ -104,10 +104,8 @@ class LargeRegistrations:
     def _begin(self) -> None:
         if self._current is not None or not self._waiting:
             return
-        current = self._current = next(iter(self._waiting.values()))[0]
+        current = self._current = self._waiting.take()
         self._leave_queue(current)
-        if current.host in self._waiting:
-            self._waiting.move_to_end(current.host)
         self._steps.run(current, _after_others(current.work)).addBoth(self._ended, current)
 
     def _ended(self, outcome: object, ended: _Registration) -> None:
@@ -118,10 +116,10 @@ class LargeRegistrations:
 
     def _leave_queue(self, registration: _Registration) -> None:
         host = registration.host
-        self._waiting[host].remove(registration)
+        self._waiting.discard(host, registration)
         self._held[host] -= registration.size
-        if not self._waiting[host]:
-            del self._waiting[host], self._held[host]
+        if not self._waiting.count(host):
+            del self._held[host]
 
     def _drop(self, registration: _Registration) -> None:
         of_connection = self._of[registration.connection]

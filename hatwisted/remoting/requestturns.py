@@ -15,11 +15,11 @@ request costs depends on the store).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
 
+from hatwisted.timing.rotation import Rotation
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.networks import counted_as
 
@@ -50,8 +50,7 @@ class RequestTurns:
 
     def __init__(self, clock: IReactorTime) -> None:
         self.seconds = clock.seconds
-        self._waiting: OrderedDict[str, OrderedDict[Waiter, None]] = OrderedDict()
-        """By address; the one whose turn it is comes first, and of its waiters likewise."""
+        self._waiting = Rotation[Waiter]()
         self._used = 0.0
         self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
 
@@ -68,17 +67,12 @@ class RequestTurns:
 
     def wait(self, waiter: Waiter) -> None:
         """Have `waiter` go on when it's its turn."""
-        self._waiting.setdefault(counted_as(waiter.address), OrderedDict())[waiter] = None
+        self._waiting.add(counted_as(waiter.address), waiter)
         self._schedule()
 
     def forget(self, waiter: Waiter) -> None:
         """It has no requests left: what it holds besides them isn't kept until its turn. Idempotent."""
-        address = counted_as(waiter.address)
-        waiters = self._waiting.get(address)
-        if waiters is not None:
-            waiters.pop(waiter, None)
-            if not waiters:
-                del self._waiting[address]
+        self._waiting.discard(counted_as(waiter.address), waiter)
 
     def stop(self) -> None:
         """Nobody goes on any more."""
@@ -91,16 +85,9 @@ class RequestTurns:
 
     def _turn(self) -> None:
         self._used = 0.0
-        for _ in range(sum(map(len, self._waiting.values()))):
+        for _ in range(len(self._waiting)):
             if self._used >= SLICE or not self._waiting:
                 break
-            self._next().go_on()
+            self._waiting.take().go_on()
         if self._waiting:
             self._schedule()
-
-    def _next(self) -> Waiter:
-        address, waiters = self._waiting.popitem(last=False)
-        waiter, _ = waiters.popitem(last=False)
-        if waiters:
-            self._waiting[address] = waiters
-        return waiter

@@ -7,7 +7,7 @@ host, and a host's by work, and no host has all the room. A first step is done a
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Generator, Hashable
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from hatwisted.timing.rotation import Rotation
 from hatwisted.timing.timer import GuardedTimer
 
 SLICE = 0.002
@@ -51,8 +52,7 @@ class Steps:
 
     def __init__(self, clock: IReactorTime, name: str) -> None:
         self._clock = clock
-        self._works: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
-        """By host; the one whose turn it is comes first, and of its works likewise."""
+        self._works = Rotation[_Work]()
         self._owned: Counter[Hashable] = Counter()
         self._timer = GuardedTimer(clock, name, self._turn, RETRY)
 
@@ -67,7 +67,7 @@ class Steps:
         """
         host = owner if host is None else host
         own, all_works = self._owned[owner], self._owned.total()
-        of_host = len(self._works.get(host, ()))
+        of_host = self._works.count(host)
         if all_works >= MAX_WORKS or own >= MAX_OF_ONE or of_host >= MAX_WORKS // 2:
             return fail(
                 TooMuchWork(
@@ -81,7 +81,7 @@ class Steps:
         except Exception:
             return fail(Failure())
         work = _Work(owner, host, steps)
-        self._works.setdefault(host, deque()).append(work)
+        self._works.add(host, work)
         self._owned[owner] += 1
         self._schedule()
         return work.done
@@ -89,12 +89,9 @@ class Steps:
     def forget(self, owner: Hashable) -> None:
         """Nobody waits for the owner's works any more; what they would have fired with never comes."""
         if self._owned.pop(owner, 0):
-            for host, works in [*self._works.items()]:
-                left = deque(work for work in works if work.owner != owner)
-                if left:
-                    self._works[host] = left
-                else:
-                    del self._works[host]
+            for host, work in [*self._works]:
+                if work.owner == owner:
+                    self._works.discard(host, work)
 
     def _schedule(self) -> None:
         if not self._timer.pending:
@@ -103,7 +100,7 @@ class Steps:
     def _turn(self) -> None:
         until = self._clock.seconds() + SLICE
         while self._works:
-            work = self._next()
+            work = self._works.take()
             try:
                 next(work.steps)
             except StopIteration as end:
@@ -113,20 +110,11 @@ class Steps:
                 self._ended(work)
                 work.done.errback(Failure())
             else:
-                self._works.setdefault(work.host, deque()).append(work)
+                self._works.add(work.host, work)
             if self._clock.seconds() >= until:
                 break
         if self._works:
             self._schedule()
-
-    def _next(self) -> _Work:
-        host, works = next(iter(self._works.items()))
-        work = works.popleft()
-        if works:
-            self._works.move_to_end(host)
-        else:
-            del self._works[host]
-        return work
 
     def _ended(self, work: _Work) -> None:
         self._owned[work.owner] -= 1

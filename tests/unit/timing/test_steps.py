@@ -79,7 +79,7 @@ class TestSteps(SynchronousTestCase):
         self.clock.advance(0)
         results = [made.called for made in crowd]
         self.assertEqual(results, [True, True, False, True, True])
-        self.assertEqual((self.steps._works, self.steps._owned), ({}, {}))
+        self.assertEqual(([*self.steps._works], self.steps._owned), ([], {}))
 
     def test_no_host_has_all_the_room(self):
         self.patch(steps, "MAX_WORKS", 4)
