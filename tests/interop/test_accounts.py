@@ -4,7 +4,7 @@ pair and, with the same expectations, against a RocketMQ 4.9.7 broker."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -141,6 +141,29 @@ def test_mqadmin_changes_accounts(group: BrokerGroup, mqadmin: Run) -> None:
     assert "10.0.0.7" in text and "newcomer" not in text and "secret-of-clients" in text
 
 
+def exchange(producer: JavaClient, consumer: JavaClient, version: str, ways: Sequence[str]) -> None:
+    """Sent in these ways, committed, and sent back: all of it comes, and what was sent back again.
+
+    - producer, consumer: Java's
+    - version: theirs, which the bodies begin with
+    - ways: of sending
+    """
+    consumer.tell("start", "c", GROUP, TOPIC, "*", "CLUSTERING")
+    for how in ways:
+        producer.tell(how, TOPIC, f"{version}-{how}", COUNT)
+    producer.tell("transaction", TOPIC, f"{version}-half", "COMMIT_MESSAGE")
+    producer.tell("sync", TOPIC, f"bad-{version}", 1)
+
+    def seen(*, again: bool = False) -> int:
+        """Bodies of this version that came, or that came again."""
+        prefix = f"bad-{version}" if again else version
+        got = (event for event in consumer.events("got") if event[1].startswith(prefix))
+        return len({event[1] for event in got if not again or event[5] != "0"})
+
+    wait_until(lambda: seen() == len(ways) * COUNT + 1, SECONDS, "all that was sent has come")
+    wait_until(lambda: seen(again=True) == 1, SECONDS, "what was sent back comes again")
+
+
 @pytest.mark.parametrize("version", javaclient.VERSIONS)
 def test_clients_with_an_account(
     group: BrokerGroup, servers: str, mqadmin: Run, version: str, tmp_path: Path
@@ -150,20 +173,7 @@ def test_clients_with_an_account(
         JavaClient(version, "Producer", tmp_path, servers, options=options) as producer,
         JavaClient(version, "PushConsumer", tmp_path, servers, str(tmp_path), options=options) as consumer,
     ):
-        consumer.tell("start", "c", GROUP, TOPIC, "*", "CLUSTERING")
-        for how in ("sync", "async", "batch", "ordered"):
-            producer.tell(how, TOPIC, f"{version}-{how}", COUNT)
-        producer.tell("transaction", TOPIC, f"{version}-half", "COMMIT_MESSAGE")
-        producer.tell("sync", TOPIC, f"bad-{version}", 1)
-
-        def seen(*, again: bool = False) -> int:
-            """Bodies of this version that came, or that came again."""
-            prefix = f"bad-{version}" if again else version
-            got = (event for event in consumer.events("got") if event[1].startswith(prefix))
-            return len({event[1] for event in got if not again or event[5] != "0"})
-
-        wait_until(lambda: seen() == 4 * COUNT + 1, SECONDS, "all that was sent has come")
-        wait_until(lambda: seen(again=True) == 1, SECONDS, "what was sent back comes again")
+        exchange(producer, consumer, version, ("sync", "async", "batch", "ordered"))
         with pytest.raises(ClientFailed, match="No default permission for topic:" + OTHER):
             producer.tell("sync", OTHER, "x", 1)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.brokergroup import OURS
-from testbed.processes import wait_until
-from tests.interop.test_accounts import ACCOUNTS, GROUP, SECONDS, TOOLS, TOPIC, account
+from tests.interop.test_accounts import ACCOUNTS, GROUP, TOOLS, TOPIC, account, exchange
 from tests.support import javaclient
 from tests.support.certificate import Issued, authority
 from tests.support.clientprogram import ClientFailed
@@ -18,7 +17,6 @@ from tests.support.javaclient import JavaClient
 from tests.support.soak import in_soak
 from tests.support.tlsgroup import TlsGroup
 
-COUNT = 4
 OLDEST = javaclient.VERSIONS[0]
 NEWER = [
     in_soak(each, why="a JVM takes seconds, and the older one is tried") for each in javaclient.VERSIONS[1:]
@@ -81,20 +79,7 @@ def test_clients_with_certificate_and_account(group: TlsGroup, version: str, tmp
             version, "PushConsumer", tmp_path, group.names, str(tmp_path), options=options
         ) as consumer,
     ):
-        consumer.tell("start", "c", GROUP, TOPIC, "*", "CLUSTERING")
-        for how in ("sync", "batch"):
-            producer.tell(how, TOPIC, f"{version}-{how}", COUNT)
-        producer.tell("transaction", TOPIC, f"{version}-half", "COMMIT_MESSAGE")
-        producer.tell("sync", TOPIC, f"bad-{version}", 1)
-
-        def seen(*, again: bool = False) -> int:
-            """Bodies of this version that came, or that came again."""
-            prefix = f"bad-{version}" if again else version
-            got = (event for event in consumer.events("got") if event[1].startswith(prefix))
-            return len({event[1] for event in got if not again or event[5] != "0"})
-
-        wait_until(lambda: seen() == 2 * COUNT + 1, SECONDS, "all that was sent has come")
-        wait_until(lambda: seen(again=True) == 1, SECONDS, "what was sent back comes again")
+        exchange(producer, consumer, version, ("sync", "batch"))
 
 
 @pytest.mark.parametrize("version", [OLDEST, *NEWER])
