@@ -1,7 +1,7 @@
 """Under trial alone: guards the unit layer, and says which tests of it trial doesn't run."""
 
+from tests.support import nosockets
 from tests.support.undertrial import needs_pytest
-from tests.unit import nosockets
 
 nosockets.from_now_on()
 NeedsPytest = needs_pytest("tests.unit")

@@ -98,7 +98,7 @@ class UsualPutTests(SynchronousTestCase):
         except (Refused, CorruptBatch):
             return None
 
-    @examples(300)
+    @examples(150)
     @given(
         headers, st.sampled_from([310, 310, 320]), st.sampled_from([V4, V6]), st.sampled_from([sent, signed])
     )

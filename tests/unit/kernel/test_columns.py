@@ -65,7 +65,7 @@ class ColumnsCase(SynchronousTestCase):
 
 
 class PlainColumnsTests(ColumnsCase):
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=False), max_size=8), st.booleans(), st.sampled_from([0.0, 1e9]))
     def test_plain_records_are_all_found(
         self, fields: list[dict[str, Any]], is_placed: bool, mean_size: float
@@ -76,7 +76,7 @@ class PlainColumnsTests(ColumnsCase):
         self.assertEqual(told(found), told(scan_records(data, BASE, mean_size=mean_size)))
         self.assertEqual(len(found), len(fields))
 
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=True), min_size=1, max_size=6), st.booleans(), Chance)
     def test_damage_is_seen_alike_or_left_to_the_scan(
         self, fields: list[dict[str, Any]], is_placed: bool, chance: random.Random
@@ -91,7 +91,7 @@ class PlainColumnsTests(ColumnsCase):
             positions, end = walk(data, start, NO_LIMIT, before)
             self.assertEqual(told(found), told(gather(data, BASE, positions, end, placed=is_placed)))
 
-    @examples(200)
+    @examples(100)
     @given(st.binary(max_size=400), Chance)
     def test_garbage(self, data: bytes, chance: random.Random) -> None:
         magic = layout.MAGIC_V1.to_bytes(4, "big")

@@ -28,7 +28,7 @@ class UsualRecordTests(SynchronousTestCase):
             self.skipTest(NOT_BUILT)
         self.usual = partial(compiled().usual_records, queues={}, grown=[])
 
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=False), min_size=1, max_size=6), st.booleans())
     def test_usual_records_are_all_found(self, fields: list[dict[str, Any]], keys: bool) -> None:
         data = piece(fields)
@@ -38,7 +38,7 @@ class UsualRecordTests(SynchronousTestCase):
         queued = [each["store_timestamp"] for each in fields if not each["sys_flag"] & layout.SYS_UNQUEUED]
         self.assertEqual(found.queued, queued[-1] if queued else 0)
 
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=True), min_size=1, max_size=6))
     def test_whatever_is_found_is_right(self, fields: list[dict[str, Any]]) -> None:
         data = piece(fields)
@@ -46,7 +46,7 @@ class UsualRecordTests(SynchronousTestCase):
         if found is not None:
             self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
 
-    @examples(300)
+    @examples(150)
     @given(st.lists(records(odd=False), min_size=1, max_size=5), st.randoms(use_true_random=False))
     def test_damage(self, fields: list[dict[str, Any]], chance: random.Random) -> None:
         data = bytearray(piece(fields))
@@ -113,7 +113,7 @@ class TailTests(SynchronousTestCase):
         if NOT_BUILT:
             self.skipTest(NOT_BUILT)
 
-    @examples(200)
+    @examples(100)
     @given(
         st.lists(records(odd=True), min_size=1, max_size=30),
         st.integers(0, 12),
@@ -146,7 +146,7 @@ class TailTests(SynchronousTestCase):
         grown = [(run.topic, run.queue_id) for run in plain.runs if run not in left]
         self.assertEqual([(queue.topic, queue.queue_id) for queue in told], grown)
 
-    @examples(200)
+    @examples(100)
     @given(
         st.lists(
             st.tuples(

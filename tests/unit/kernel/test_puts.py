@@ -36,7 +36,7 @@ def settled(draw: st.DrawFn) -> Put:
 
 class CountingTests(SynchronousTestCase):
     @given(puts=st.lists(settled(), max_size=12), first=st.integers(0, 12), before=st.booleans())
-    @examples(200)
+    @examples(100)
     def test_both_count_the_same(self, puts: list[Put], first: int, before: bool) -> None:
         told = []
         for twin in twins():
@@ -132,7 +132,7 @@ class HoldingTests(SynchronousTestCase):
                     self.assertEqual((held.entries, held.token.body, held.token.ext), ((), b"", {}))
 
     @given(reads(), st.data())
-    @examples(200)
+    @examples(100)
     def test_both_hold_the_same(self, puts: list[Put], data: st.DataObject) -> None:
         expected = [told(put) for put in puts]
         ends = [put.end for put in puts]

@@ -34,14 +34,14 @@ class WholeRecordTests(SynchronousTestCase):
             self.skipTest(NOT_BUILT)
         self.whole = compiled().whole_records
 
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=False), max_size=6), CRC)
     def test_plain_records_are_all_found(self, fields: list[dict[str, Any]], check_crc: bool) -> None:
         data = piece(fields)
         self.assertEqual(self.whole(data, BASE, check_crc), by_columns(data, check_crc))
         self.assertIsNone(self.whole(data, BASE + 1, check_crc))
 
-    @examples(300)
+    @examples(150)
     @given(st.lists(records(odd=True), min_size=1, max_size=6), CRC, st.randoms(use_true_random=False))
     def test_damage(self, fields: list[dict[str, Any]], check_crc: bool, chance: random.Random) -> None:
         data = bytearray(piece(fields))
@@ -67,7 +67,7 @@ class WholeRecordTests(SynchronousTestCase):
         self.assertIsNone(self.whole(one.replace(b"x", b"y"), BASE, True))
         self.assertEqual(self.whole(one.replace(b"x", b"y"), BASE, False).size, len(one))
 
-    @examples(200)
+    @examples(100)
     @given(st.lists(records(odd=True), max_size=40), st.randoms(use_true_random=False))
     def test_a_walk_finds_the_same_end(self, fields: list[dict[str, Any]], chance: random.Random) -> None:
         log = LogBuilder(file_size=4096)

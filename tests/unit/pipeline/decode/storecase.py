@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from unittest import TestCase
 
 from hatwisted.pipeline.decode.storefolder import LogStore
-from tests.unit.pipeline.decode.logs import Log
+from tests.support.logdrafts import Log
 
 
 class StoreCase(TestCase):

@@ -15,7 +15,7 @@ from hatwisted.pipeline.decode.logreader import read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
-from tests.unit.pipeline.decode.logs import Draft, compress, lay_out, plain, row_of, rows_of
+from tests.support.logdrafts import Draft, compress, lay_out, plain, row_of, rows_of
 from tests.unit.wire.test_recordreader import BOTH_HOSTS_V6, LONG_TOPIC_V2
 
 KINDS = (0x1, 0x101, 0x201, 0x301)

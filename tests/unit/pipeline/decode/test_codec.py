@@ -12,7 +12,7 @@ from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.errors import DamagedLogRange
 from hatwisted.wire.record import encode_record
 from tests.support.examples import examples
-from tests.unit.pipeline.decode.logs import Draft, drafts, plain, row_of, rows_of
+from tests.support.logdrafts import Draft, drafts, plain, row_of, rows_of
 
 BASE = 1 << 40
 

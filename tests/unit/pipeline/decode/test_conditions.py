@@ -16,7 +16,7 @@ from hatwisted.pipeline.decode.conditions import UNCOMPARED, Condition
 from hatwisted.pipeline.errors import WrongSchema
 from tests.support.examples import examples
 from tests.support.golden import GOLDEN
-from tests.unit.pipeline.decode.logs import TIMES, rows_of
+from tests.support.logdrafts import TIMES, rows_of
 
 STORE = str(GOLDEN / "master")
 ROWS = rows_of(read_arrow(STORE))

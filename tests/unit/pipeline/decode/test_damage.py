@@ -15,7 +15,7 @@ from hatwisted.pipeline.decode.logreader import Damage, read_arrow, read_split
 from hatwisted.pipeline.errors import DamagedLogRange, PipelineError
 from hatwisted.wire.record import encode_record
 from tests.support.examples import examples
-from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
+from tests.support.logdrafts import Draft, Log, lay_out, logs_of, plain, rows_of
 from tests.unit.pipeline.decode.storecase import StoreCase
 from tests.unit.pipeline.decode.test_splits import pieces
 

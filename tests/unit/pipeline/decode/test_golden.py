@@ -16,7 +16,7 @@ from hatwisted.wire.record import encode_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.golden import GOLDEN, records
 from tests.support.logbuilder import FILE_SIZE
-from tests.unit.pipeline.decode.logs import row_of, rows_of
+from tests.support.logdrafts import row_of, rows_of
 
 
 def body_of(record: Record) -> bytes:

@@ -20,7 +20,7 @@ from hatwisted.wire import layout
 from hatwisted.wire.record import encode_record
 from hatwisted.wire.storedrecord import Record
 from tests.support.logbuilder import START_TIME
-from tests.unit.pipeline.decode.logs import Log, lay_out, plain, rows_of
+from tests.support.logdrafts import Log, lay_out, plain, rows_of
 from tests.unit.pipeline.decode.storecase import StoreCase
 
 FILE_SIZE = 64 << 10

@@ -15,7 +15,7 @@ from hatwisted.pipeline.decode.storebytes import open_file
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.wire.record import encode_record
 from tests.support.examples import examples
-from tests.unit.pipeline.decode.logs import Draft, Log, lay_out, logs_of, plain, rows_of
+from tests.support.logdrafts import Draft, Log, lay_out, logs_of, plain, rows_of
 from tests.unit.pipeline.decode.storecase import StoreCase
 
 FILE_SIZE = 4096

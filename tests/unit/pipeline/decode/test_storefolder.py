@@ -15,7 +15,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow, read_split
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
 from tests.support.golden import GOLDEN
-from tests.unit.pipeline.decode.logs import Log, lay_out, plain, rows_of
+from tests.support.logdrafts import Log, lay_out, plain, rows_of
 
 FILE_SIZE = 4096
 

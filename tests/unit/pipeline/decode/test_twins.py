@@ -21,7 +21,7 @@ from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import DamagedLogRange, WrongLogFile
 from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled
-from tests.unit.pipeline.decode.logs import PROPERTIES, Draft, drafts, lay_out, logs_of, plain
+from tests.support.logdrafts import PROPERTIES, Draft, drafts, lay_out, logs_of, plain
 
 FILE_SIZE = 4096
 PLACES = (

@@ -13,8 +13,8 @@ from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import WHOLE, PullOptions, QueueRange
 from hatwisted.wire.messagequeue import MessageQueue
 from hatwisted.wire.record import encode_record
+from tests.support.logdrafts import plain
 from tests.support.scriptedgroup import record
-from tests.unit.pipeline.decode.logs import plain
 
 LIMIT = 10_000
 

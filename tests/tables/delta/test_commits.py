@@ -16,7 +16,7 @@ from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
-from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
+from tests.tables.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
 
 def files_below(path: str) -> set[str]:

@@ -12,8 +12,8 @@ from hatwisted.pipeline.iceberg.icebergfiles import FileIds
 from hatwisted.pipeline.iceberg.upkeep import compact
 from hatwisted.pipeline.jobs.land import icebergletters
 from hatwisted.pipeline.jobs.land.icebergletters import IcebergLetters
-from tests.unit.pipeline.iceberg.test_landschemas import IcebergSchemas
-from tests.unit.pipeline.jobs import test_deadletterjob
+from tests.tables.iceberg.test_landschemas import IcebergSchemas
+from tests.tables.jobs import test_deadletterjob
 
 
 class DeadLetterTests(IcebergSchemas, test_deadletterjob.DeadLetterTests):

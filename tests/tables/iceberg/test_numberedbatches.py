@@ -27,7 +27,7 @@ from hatwisted.pipeline.iceberg.snapshots import IcebergClaim, claim, landed_tai
 from hatwisted.pipeline.iceberg.tasktables import TaskTables
 from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.wire.messagequeue import MessageQueue
-from tests.unit.pipeline.iceberg.test_landing import NAME, IcebergCase
+from tests.tables.iceberg.test_landing import NAME, IcebergCase
 
 OURS = "hatwisted.land/ours"
 

@@ -1,5 +1,5 @@
-"""The unit layer opens no network socket and starts no process: whatever tries fails with a word on where it
-belongs.
+"""The layers of unit tests and of tables open no network socket and start no process: whatever tries fails with a
+word on where it belongs.
 
 An audit hook sees all ways to do so, C's included. It can't be taken out again, so it looks at a flag: pytest's
 fixture sets it for each test, and for trial, which has none, tests/unit/test_trial.py does once and for all.

@@ -15,7 +15,7 @@ from hatwisted.pipeline.delta.queuetails import landed_queues
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
 from hatwisted.pipeline.errors import WrongSchema
-from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
+from tests.tables.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
 
 def without(*names: str) -> pa.Schema:

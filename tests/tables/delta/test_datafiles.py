@@ -23,7 +23,7 @@ from hatwisted.pipeline.delta.datafiles import DataFiles, split_by_partition
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME, with_store_date
 from hatwisted.pipeline.delta.names import FOLDER_MAX, UNFINISHED, new_file_name, partition_folder, written_by
 from tests.support.examples import examples
-from tests.unit.pipeline.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
+from tests.tables.delta.tables import PARTITION_BY, SCHEMA, Run, offsets, rows, upto
 
 RETRY = "%RETRY%g|1"
 

@@ -35,7 +35,7 @@ from hatwisted.wire.storedrecord import Record
 from tests.support.copies import end_of, write_store
 from tests.support.deletionvectors import delete_rows, paths
 from tests.support.golden import GOLDEN
-from tests.unit.pipeline.decode.logs import lay_out, plain
+from tests.support.logdrafts import lay_out, plain
 
 COUNT = 80
 GROWN = 100_000
