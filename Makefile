@@ -97,7 +97,7 @@ test-pythons: $(call extras,pythons)
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
 # for a test. By loadscope each module has a Spark session of its own: side by side is quicker here.
 ROUNDS ?= 10
-SOAKED := tests/unit tests/tables tests/system/crash tests/system/attacks \
+SOAKED := tests/unit tests/replay tests/tables tests/system/crash tests/system/attacks \
   tests/system/test_deliberate_bugs.py tests/system/test_runbooks.py tests/system/test_reference.py \
   tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py \
   tests/interop/test_tls.py tests/interop/test_tls_accounts.py tests/interop/test_tunnel.py \

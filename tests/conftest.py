@@ -3,6 +3,7 @@
 A test's folder says which layer it is of, and so which marker it has and how long it may take:
 
 - unit: no socket, no process, no Java, no Spark (tests/support/sealed.py sees to it); trial runs it, too
+- replay: the same, for as long as a minute: what the fuzz has found is fed again to all decoders
 - tables: the same, but Delta and Iceberg tables are written, landed into, compacted: seconds, not milliseconds
 - system: our processes and real sockets
 - interop: with Apache RocketMQ itself
@@ -32,7 +33,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.support.soak import times
 
-LAYERS = {"unit": 300, "tables": 300, "system": 600, "interop": 600, "pipeline": 600}
+LAYERS = {"unit": 300, "replay": 300, "tables": 300, "system": 600, "interop": 600, "pipeline": 600}
 """Seconds that a test may take which doesn't say so itself: limits for a hang. A busy machine, or the tracing of
 coverage, makes one take many times as long; Spark's first one starts the JVM, and some a cluster."""
 

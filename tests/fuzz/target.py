@@ -20,7 +20,7 @@ class Target(NamedTuple):
     - errors: what it may raise
     - seeds: gives good inputs to begin with
     - once: where `run` decodes several times over, each of these alone, for measuring
-    - tries: how many others are made of these, in a fraction of a second (tests/unit/fuzz/replayed.py: a share)
+    - tries: how many others are made of these, in a fraction of a second (tests/replay/replayed.py: a share)
     - turns: of a server, where its turns are measured
     """
 

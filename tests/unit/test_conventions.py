@@ -20,7 +20,7 @@ from tests.support.syntax import statements
 PACKAGE = Path(hatwisted.__file__).parent
 UNIT = Path(__file__).parent
 TESTS = UNIT.parent
-LAYERS = ("unit", "tables", "system", "interop", "pipeline")
+LAYERS = ("unit", "replay", "tables", "system", "interop", "pipeline")
 MOST_LINES = 400
 """Of one module."""
 MOST_ARGUMENTS = 6

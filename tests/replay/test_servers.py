@@ -7,7 +7,7 @@ from tests.fuzz.linktargets import LINKS
 from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.tabletargets import TABLES
-from tests.unit.fuzz.replayed import Replayed, replaying
+from tests.replay.replayed import Replayed, replaying
 
 
 @replaying({**LINKS, **PAGES, **SERVERS, **CLOSED, **TABLES})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fuzz.logtargets import LOGS
-from tests.unit.fuzz.replayed import Replayed, replaying
+from tests.replay.replayed import Replayed, replaying
 
 
 @replaying(LOGS)

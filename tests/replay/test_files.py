@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz.deltatargets import DELTA
 from tests.fuzz.filetargets import FILES
-from tests.unit.fuzz.replayed import Replayed, replaying
+from tests.replay.replayed import Replayed, replaying
 
 
 @replaying({**FILES, **DELTA})

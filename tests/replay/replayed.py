@@ -12,9 +12,9 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.target import Target, read_corpus
 from tests.support.soak import times
 
-SHARE = 4
-"""Times a target's `tries`: with all targets together the unit layer stays one that is run often. It is a number
-of inputs, the same ones on each machine, not a time; `make soak` feeds ten times as many."""
+SHARE = 10
+"""Times a target's `tries`: all targets together are a good minute of `make test`, where four processes share two
+cores. It is a number of inputs, the same ones on each machine, not a time."""
 
 
 class Replayed(SynchronousTestCase):

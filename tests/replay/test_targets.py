@@ -20,8 +20,8 @@ from tests.fuzz.closedtargets import SIGNERS, ClosedWorld, make_closed
 from tests.fuzz.servertargets import CODES, Server, check_broker, make_broker
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
+from tests.replay import test_codecs, test_files, test_logs, test_servers
 from tests.support.memorylog import MemoryLog
-from tests.unit.fuzz import test_codecs, test_files, test_logs, test_servers
 
 
 class NoticedTests(SynchronousTestCase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fuzz.kerneltargets import KERNELS
 from tests.fuzz.signedtargets import SIGNED
 from tests.fuzz.wiretargets import WIRE
-from tests.unit.fuzz.replayed import Replayed, replaying
+from tests.replay.replayed import Replayed, replaying
 
 
 @replaying({**WIRE, **SIGNED, **KERNELS})
