@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks
 from hatwisted.cli.pipeline import pipelinetext as text
+from hatwisted.cli.pipeline.joblines import JobLines
 from hatwisted.cli.pipeline.landingoptions import following_options, upkeep_options
 from hatwisted.cli.pipeline.sourceoptions import read_from, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import JobBar, chose_spark, job, master_option, print_result, session
@@ -67,7 +69,7 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     Exit codes: 0 landed; 1 landed, and a log is damaged or a body doesn't fit; 2 not done; 130 interrupted.
     """
     # What is imported and looked at takes a second or more where much else runs.
-    with JobBar("land", ": starting") as bar:
+    with _watched(follow) as bar:
         result = _landed(stores, table, follow, options, bar)
     print_result(result, as_json, text.land_lines)
     # With --follow there is no other way to end.
@@ -76,8 +78,15 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
 
 
+def _watched(follow: bool) -> JobBar | JobLines:
+    """Who tells how far it is."""
+    if follow and not sys.stderr.isatty():
+        return JobLines("land")
+    return JobBar("land", ": starting")
+
+
 def _landed(
-    stores: tuple[str, ...], table: str, follow: bool, options: dict[str, Any], bar: JobBar
+    stores: tuple[str, ...], table: str, follow: bool, options: dict[str, Any], bar: JobBar | JobLines
 ) -> LandResult:
     from hatwisted.pipeline.jobs.land import landing, landoptions
     from hatwisted.pipeline.schemas.topicschemas import parse_schemas
