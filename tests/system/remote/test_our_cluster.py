@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,13 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 from hatwisted.clientcore.errors import BrokerGone, NoRoute, OffsetsGone
+from hatwisted.metrics.exposition import KEPT
 from hatwisted.pipeline import read_arrow
 from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import PullOptions
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
-from testbed.processes import wait_until
+from testbed.processes import free_port, wait_until
 from testbed.remotingclient import SEND_BATCH_MESSAGE, encode_inner, send_fields
 from tests.support.clustermessages import (
     PATIENCE,
@@ -30,6 +33,9 @@ from tests.support.clustermessages import (
     wait_for_route,
     wait_for_slave,
 )
+
+PLANNING = 100_000
+"""Bytes at most that are looked at beside what is read, to find out how large messages are."""
 
 
 @pytest.fixture(scope="module")
@@ -215,57 +221,90 @@ def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
         assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
 
 
-@pytest.fixture
-def filtering(tmp_path: Path) -> Iterator[BrokerGroup]:
-    """Filters by properties."""
-    settings = {"enablePropertyFilter": True}
-    with BrokerGroup(tmp_path, namesrv_kind=OURS, settings=settings) as running:
+@pytest.fixture(scope="module")
+def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    """Filters by properties; `Tagged` has 1,000 messages in each of two queues, of 100 tags."""
+    settings = {"enablePropertyFilter": True, "metricsPort": free_port()}
+    with BrokerGroup(
+        tmp_path_factory.mktemp("filtering"),
+        namesrv_kind=OURS,
+        settings=settings,
+        slave_settings={"metricsPort": free_port()},
+    ) as running:
         running.start()
+        with running.master_client() as client:
+            for at in range(0, 2000, 50):
+                numbers = range(at, at + 50)
+                inner = [
+                    (b"%08d" % each + bytes(1000), f"TAGS\x01t{each % 100}\x02n\x01{each}")
+                    for each in numbers
+                ]
+                body = b"".join(encode_inner(each, properties.encode()) for each, properties in inner)
+                fields = send_fields("Tagged", at // 1000, {}, batch=True)
+                client.call(SEND_BATCH_MESSAGE, fields, body).expect(*STORED)
+        wait_for_route(running, "Tagged")
+        running.wait_caught_up()
         yield running
+
+
+def numbers_of(group: BrokerGroup, **options: str) -> list[int]:
+    """Which messages of `Tagged` a read takes, as a batch and as a stream."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
+
+    usual = {"namesrvAddr": f"127.0.0.1:{group.namesrv_port}", "topics": "Tagged", "columns": "body"}
+    source = RocketMQSource(usual | options)
+    batch, stream = source.reader(source.schema()), source.streamReader(source.schema())
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadAllAvailable())
+    found = []
+    for reader, parts in ((batch, batch.partitions()), (stream, stream.partitions(start, end))):
+        batches = [each for part in parts for each in reader.read(part)]
+        found.append(sorted(int(row[:8]) for each in batches for row in each["body"].to_pylist()))
+    assert found[0] == found[1]
+    return found[0]
 
 
 def test_brokers_filter(filtering: BrokerGroup) -> None:
     """The same rows as without; by tags and by SQL, in batches and streams."""
-    pytest.importorskip("pyspark")
-    from pyspark.sql.streaming.datasource import ReadAllAvailable
-
     from hatwisted.pipeline.spark.readoptions import BadOption
-    from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
-
-    with filtering.master_client() as client:
-        for at in range(0, 2000, 50):
-            numbers = range(at, at + 50)
-            inner = [
-                (b"%08d" % each + bytes(1000), f"TAGS\x01t{each % 100}\x02n\x01{each}") for each in numbers
-            ]
-            body = b"".join(encode_inner(each, properties.encode()) for each, properties in inner)
-            fields = send_fields("Tagged", 0, {}, batch=True)
-            client.call(SEND_BATCH_MESSAGE, fields, body).expect(*STORED)
-    wait_for_route(filtering, "Tagged")
-    filtering.wait_caught_up()
-    options = {
-        "namesrvAddr": f"127.0.0.1:{filtering.namesrv_port}",
-        "topics": "Tagged",
-        "columns": "queue_offset",
-    }
-
-    def offsets(**more: str) -> list[int]:
-        source = RocketMQSource(options | more)
-        batch, stream = source.reader(source.schema()), source.streamReader(source.schema())
-        start = stream.initialOffset()
-        end = stream.latestOffset(start, ReadAllAvailable())
-        found = []
-        for reader, parts in ((batch, batch.partitions()), (stream, stream.partitions(start, end))):
-            batches = [each for part in parts for each in reader.read(part)]
-            found.append([row for each in batches for row in each["queue_offset"].to_pylist()])
-        assert found[0] == found[1]
-        return found[0]
 
     expected = [each for each in range(2000) if each % 100 in (7, 8)]
-    assert offsets(tags="t7,t8") == expected
-    assert offsets(sql92="n >= 1990 OR TAGS = 't5'") == [*range(5, 1990, 100), *range(1990, 2000)]
+    assert numbers_of(filtering, tags="t7,t8") == expected
+    found = numbers_of(filtering, sql92="n >= 1990 OR TAGS = 't5'")
+    assert found == [*range(5, 1990, 100), *range(1990, 2000)]
     with pytest.raises(BadOption, match="sql92='n >=' must be a condition on properties"):
-        offsets(sql92="n >=")
+        numbers_of(filtering, sql92="n >=")
+
+
+def pulled(group: BrokerGroup) -> int:
+    """Bytes that the master has given to whoever pulled, so far."""
+    time.sleep(KEPT + 0.1)  # so long it gives the same text again
+    address = f"http://127.0.0.1:{group.settings['metricsPort']}/metrics"
+    with urllib.request.urlopen(address, timeout=30) as page:
+        text = page.read().decode()
+    found = re.findall(r"^rocketmq_throughput_out_total\{.*\} (\S+)$", text, re.MULTILINE)
+    return int(sum(map(float, found)))
+
+
+def test_what_is_left_out_is_not_pulled(filtering: BrokerGroup) -> None:
+    """docs/pipeline/topics.md has a table of it."""
+    before = pulled(filtering)
+    for options, rows in (
+        ({}, 2000),
+        ({"tags": "t7"}, 20),
+        ({"tags": ",".join(f"t{each}" for each in range(50))}, 1000),
+        ({"tags": "none"}, 0),
+        ({"sql92": "n >= 1960"}, 40),
+        ({"queueId": "1"}, 1000),
+        ({"queueOffsetFrom": "100", "queueOffsetTo": "150"}, 100),
+    ):
+        assert len(numbers_of(filtering, readFrom="master", **options)) == rows
+        now, read = pulled(filtering), 2 * rows  # by a batch and by a stream
+        assert read * 1000 <= now - before <= read * 1200 + PLANNING, options
+        before = now
 
 
 def stored_bodies(pieces: Iterable[bytes]) -> list[bytes]:
