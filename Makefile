@@ -23,7 +23,7 @@ help:
 	@echo '                  RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make install      the server alone into .venv; other targets add what they need'
 	@echo 'make test         the whole test suite (with Apache RocketMQ itself where java'
-	@echo '                  and mvn are installed). JOBS=n files at once (4),'
+	@echo '                  and mvn are installed). JOBS=n files at once (5),'
 	@echo '                  PYTEST=options'
 	@echo 'make test-fast    its unit layer alone: no processes, no sockets, no Java, no'
 	@echo '                  Spark. JOBS=n (3)'
@@ -77,9 +77,9 @@ run: export INPUT := $(INPUT)
 run: $(call extras,pipeline $(JAVA))
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# JOBS: test files at once. The slow layers wait for processes and clocks most of the time, so four of them keep two
+# JOBS: test files at once. The slow layers wait for processes and clocks half of the time, so five of them keep two
 # cores busy; the unit layer and the soak's Sparks seldom wait.
-test: JOBS ?= 4
+test: JOBS ?= 5
 soak test-fast test-pythons coverage: JOBS ?= 3
 TESTED := $(call extras,test pipeline java)
 # Tests and benches start hundreds of processes: without files of bytecode each would compile its modules again.
@@ -97,19 +97,17 @@ test-pythons: $(call extras,pythons)
 # The simulation's seeds, then tests with chance given more tries: ROUNDS times the seeds and the kills, and no limit
 # for a test. By loadscope each module has a Spark session of its own: side by side is quicker here.
 ROUNDS ?= 10
-SOAKED := tests/unit tests/replay tests/tables tests/system/crash tests/system/attacks \
+SOAKED := tests/unit tests/replay tests/tables tests/interop tests/system/crash tests/system/attacks \
+  tests/system/metrics/test_alerts.py \
   tests/system/test_deliberate_bugs.py tests/system/test_runbooks.py tests/system/test_reference.py \
-  tests/interop/test_runbook_java.py tests/interop/test_namesrv.py tests/interop/test_stores.py \
-  tests/interop/test_tls.py tests/interop/test_tls_accounts.py tests/interop/test_tunnel.py \
   tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/jobs/test_land_faults.py \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
   tests/system/pipeline/test_scale.py tests/system/pipeline/test_latest_kill.py \
   tests/system/pipeline/test_processends.py \
   tests/pipeline/spark/test_commitlogstream.py tests/pipeline/spark/test_rocketmq_kill.py \
-  tests/pipeline/spark/test_rocketmqsink_kill.py \
-  tests/pipeline/programs/test_standalone.py tests/pipeline/programs/test_connect.py \
-  tests/pipeline/programs/test_packed.py
+  tests/pipeline/spark/test_rocketmqsink_kill.py tests/pipeline/spark/test_rocketmq_protected.py \
+  tests/pipeline/programs
 MINUTES ?= $(if $(SEEDS),,10)
 FIRST ?= 0
 soak: $(TESTED)

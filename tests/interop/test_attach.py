@@ -13,13 +13,14 @@ from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY, all_stopped, wait_until
 from testbed.storefiles import check_queues, first_difference
+from tests.interop.conftest import OLDER_VERSION
 from tests.support.patientprogram import PATIENT
 from tests.support.tutorial import blocks, run_block, stop_slave
 
 COUNT = 3000
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_the_tutorial_makes_a_whole_copy_of_a_java_master(tmp_path: Path, version: str) -> None:
     if reason := javarocketmq.available(version):
         pytest.skip(f"RocketMQ {version} can't run here: {reason}")

@@ -9,8 +9,10 @@ from testbed.brokergroup import JAVA, OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 from tests.interop.conftest import needs
 from tests.support.figures import Figures
+from tests.support.soak import only_in_soak
 
 
+@only_in_soak("most of a minute, and the figure is looked at between two of ours")
 def test_a_slaves_own_lag_behind_a_rocketmq_master(tmp_path: Path) -> None:
     needs(JAVA, OURS)
     port = free_port()

@@ -21,12 +21,13 @@ from tests.interop.test_mixed_config_sync import (
     offsets_at,
     table,
 )
+from tests.support.soak import in_soak
 
 VERSION = "5.3.3"
 SYNC_SECONDS = 240.0  # its slave asks once a minute
 
 
-@pytest.mark.parametrize("javas", ["master", "slave"])
+@pytest.mark.parametrize("javas", ["master", in_soak("slave", why="it asks once a minute")])
 def test_B101_B103_B105_tables_get_across(javas: str, tmp_path: Path) -> None:
     reason = javarocketmq.available(VERSION)
     if reason is not None:

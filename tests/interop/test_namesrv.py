@@ -16,6 +16,7 @@ from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import Setting, wait_until
 from testbed.remotingclient import RemotingClient
+from tests.interop.conftest import OLDER_VERSION
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import JavaClient
 from tests.support.soak import in_soak
@@ -46,7 +47,7 @@ def in_cluster(group: BrokerGroup) -> bool:
         return f'"{group.name}"'.encode() in client.call(CLUSTER_INFO).body
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", OLDER_VERSION)
 @pytest.mark.parametrize(
     "asking_first",
     [in_soak(False, why="who asks first registers, too"), True],
@@ -96,7 +97,7 @@ def slave_knows(group: BrokerGroup, offset: int) -> bool:
     return offset_at(group.slave_port) == offset
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", OLDER_VERSION)
 @pytest.mark.parametrize(
     "sparing",
     [in_soak(False, why="RocketMQ's brokers register so in other tests"), True],

@@ -9,6 +9,7 @@ import pytest
 from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.remotingclient import RemotingClient
+from tests.interop.conftest import OLDER_VERSION
 
 QUERY, COMMIT = 14, 15
 # A group that every broker has: 5.x takes commits of no other.
@@ -23,7 +24,7 @@ def committed(client: RemotingClient) -> int:
     return int(client.call(QUERY, QUEUE).ext.get("offset", -1))
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_B162_rocketmq_reads_progress_with_resets_and_goes_on_from_it(version: str, tmp_path: Path) -> None:
     reason = javarocketmq.available(version)
     if reason is not None:

@@ -15,7 +15,7 @@ from hatwisted.wire.topics import AUTO_CREATE_TOPIC
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, BrokerGroup
 from testbed.processes import wait_until
-from tests.interop.conftest import needs
+from tests.interop.conftest import OLDER_VERSION, needs
 from tests.support import javaclient
 from tests.support.clustermessages import PATIENCE, read_all, settings_of, wait_for_route
 from tests.support.javaclient import JavaClient
@@ -24,7 +24,7 @@ COUNT = 300
 TOPIC = "Rows"
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_rows_in_a_java_broker(tmp_path: Path, version: str) -> None:
     needs(JAVA)
     if reason := javarocketmq.available(version) or javaclient.unavailable(version):

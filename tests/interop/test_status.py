@@ -13,6 +13,7 @@ import pytest
 from testbed import javarocketmq
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY, all_stopped, wait_until
+from tests.interop.conftest import OLDER_VERSION
 from tests.support.patientprogram import PATIENT
 
 
@@ -25,7 +26,7 @@ def status(address: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_a_java_pair(tmp_path: Path, version: str) -> None:
     if reason := javarocketmq.available(version):
         pytest.skip(f"RocketMQ {version} can't run here: {reason}")

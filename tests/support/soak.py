@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from _pytest.mark.structures import ParameterSet
+    from _pytest.mark.structures import MarkDecorator, ParameterSet
 
 
 def times(usual: int) -> int:
@@ -19,3 +19,10 @@ def in_soak(*values: object, why: str) -> ParameterSet:
     import pytest  # here, as the unit layer's tests run by trial, too
 
     return pytest.param(*values, marks=pytest.mark.skipif(times(1) == 1, reason=f"{why}: `make soak` does"))
+
+
+def only_in_soak(why: str) -> MarkDecorator:
+    """A test that `make soak` alone runs. why: `make test` needn't."""
+    import pytest
+
+    return pytest.mark.skipif(times(1) == 1, reason=f"{why}: `make soak` does")

@@ -28,7 +28,7 @@ from testbed.processes import (
 )
 from tests.support.clusterclient import route_of
 from tests.support.pages import put_in, run_block, to_run
-from tests.support.soak import times
+from tests.support.soak import only_in_soak, times
 from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
@@ -93,6 +93,7 @@ def run(python: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=python.parent, capture_output=True, text=True, check=True).stdout
 
 
+@only_in_soak("compiles the kernel twice more")
 def test_built_again_elsewhere_they_have_the_same_bytes(
     archives: dict[str, bytes], sdist: Path, folder: Path
 ) -> None:

@@ -185,7 +185,7 @@ class Play:
     "form, way",
     [
         (DELTA, TASKS),
-        (ICEBERG, STREAM),
+        in_soak(ICEBERG, STREAM, why=PLAYED),
         in_soak(DELTA, STREAM, why=PLAYED),
         in_soak(ICEBERG, TASKS, why=PLAYED),
     ],

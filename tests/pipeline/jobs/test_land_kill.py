@@ -138,7 +138,7 @@ class Reader(Background):
 @pytest.mark.parametrize(
     "form, way",
     [
-        (DELTA, STREAM),
+        in_soak(DELTA, STREAM, why=MINUTE),
         (ICEBERG, TASKS),
         in_soak(DELTA, TASKS, why=MINUTE),
         in_soak(ICEBERG, STREAM, why=MINUTE),

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.demoprogram import demo, finished
+from tests.support.soak import only_in_soak
 
 
+@only_in_soak("a minute, and the jobs are tried one by one")
 @pytest.mark.usefixtures("java")
 def test_it_is_landed_audited_and_reported(tmp_path: Path) -> None:
     pytest.importorskip("deltalake")

@@ -10,6 +10,7 @@ import pytest
 from testbed.brokergroup import OURS, BrokerGroup
 from tests.support.exampleprogram import lines_of
 from tests.support.golden import SLAVE
+from tests.support.soak import only_in_soak
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def test_a_log_is_landed_and_audited(store: str, tmp_path: Path) -> None:
     assert "TopicB: 153 messages, 70038 bytes" in topics
 
 
+@only_in_soak("a Spark of its own for most of a minute")
 def test_a_stream_is_written_repeated_and_read_once(java: None, tmp_path: Path) -> None:
     with BrokerGroup(tmp_path / "cluster", namesrv_kind=OURS) as group:
         group.start()
@@ -32,6 +34,7 @@ def test_a_stream_is_written_repeated_and_read_once(java: None, tmp_path: Path) 
     assert shown[-1] == "200 messages, 100 rows"
 
 
+@only_in_soak("a Spark of its own for half a minute")
 def test_the_source_tells_topics_and_the_biggest_messages(store: str, tmp_path: Path) -> None:
     shown = lines_of("sparksource", tmp_path, store)
     assert "TopicB: 153 messages, 70038 bytes" in shown

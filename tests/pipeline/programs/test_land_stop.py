@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
+from tests.support.soak import in_soak
 
 RECORDS = 4000
 PATIENCE = 150.0
@@ -66,7 +67,7 @@ def test_small_logs_land_without_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("engine", ["spark", "local"])
+@pytest.mark.parametrize("engine", [in_soak("spark", why="a Spark of its own"), "local"])
 def test_ctrl_c_and_sigterm(tmp_path: Path, engine: str) -> None:
     store, table = GrowingStore(tmp_path / "broker-a"), tmp_path / "table"
     store.append(RECORDS)

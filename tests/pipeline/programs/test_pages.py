@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.brokergroup import OURS, BrokerGroup
 from tests.support.pages import DOCS
+from tests.support.soak import in_soak
 
 pytestmark = pytest.mark.timeout(1_800)
 BLOCK = re.compile(
@@ -49,6 +50,7 @@ SAYS = {
     "report": ("report.html",),
 }
 """What the programs of a page print, in this order."""
+LONG = ("files", "report")
 ASK = ("union", "latest", "audit")
 """Pages that ask the tables that the page on landing makes."""
 
@@ -129,7 +131,16 @@ def test_every_page_with_a_program_is_one_of_those_below() -> None:
     assert {page for page in pages if programs(page)} == SAYS.keys()
 
 
-@pytest.mark.parametrize("page", sorted(SAYS.keys() - {"land", *ASK}))
+@pytest.mark.parametrize(
+    "page",
+    [
+        *sorted(SAYS.keys() - {"land", *ASK, *LONG}),
+        *(
+            in_soak(page, why="half a minute or more of Spark, whose sources other tests read")
+            for page in LONG
+        ),
+    ],
+)
 def test_the_programs_of_the_page(
     spark: SparkSession, copied: Copied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.logreader import read_arrow
 from tests.support.goldenlog import MASTER, SLAVE
+from tests.support.soak import only_in_soak
 
 SESSION = """
 import os, sys
@@ -82,6 +83,7 @@ def test_a_session_finds_the_formats_by_itself(environment: dict[str, str], tmp_
     assert said(environment, FOUND, tmp_path) == [str(rows())]
 
 
+@only_in_soak("a Spark of its own for most of a minute")
 def test_one_that_they_are_registered_for_reads_and_writes(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -89,5 +91,6 @@ def test_one_that_they_are_registered_for_reads_and_writes(
     assert DeltaTable(str(tmp_path / "table")).count() == rows()
 
 
+@only_in_soak("a Spark of its own")
 def test_the_jobs_run_in_one(environment: dict[str, str], tmp_path: Path) -> None:
     assert said(environment, JOBS, tmp_path) == [str(rows()), "True"]

@@ -18,6 +18,7 @@ import hatwisted.__main__
 from hatwisted.pipeline.spark.javahome import find_java_home
 from tests.support import quickspark
 from tests.support.goldenlog import MASTER, SLAVE
+from tests.support.soak import only_in_soak
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
@@ -34,6 +35,7 @@ def environment(java: None) -> dict[str, str]:
     return plain | own
 
 
+@only_in_soak("a Spark of its own for a minute")
 def test_an_audit_by_spark_submit(environment: dict[str, str], tmp_path: Path) -> None:
     program = Path(hatwisted.__main__.__file__)
     command = [

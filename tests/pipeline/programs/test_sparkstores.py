@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 
 from testbed.mavenjars import MavenJars
 from tests.support.s3server import s3_server
+from tests.support.soak import only_in_soak
 
 HADOOP = "3.5.0"  # PySpark's
 KIT = "2.35.4"
@@ -77,6 +78,7 @@ def jars(java: None) -> str:
     return ",".join(map(str, JARS.install().glob("*.jar")))
 
 
+@only_in_soak("a Spark of its own, with jars for object stores")
 def test_a_session_that_knows_s3a(jars: str, tmp_path: Path) -> None:
     with s3_server("lake") as environment:
         done = subprocess.run(

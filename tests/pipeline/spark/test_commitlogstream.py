@@ -24,7 +24,7 @@ from tests.pipeline.spark import brokerstore, streaming
 from tests.support.growing import GrowingStore
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import Program, process_group
-from tests.support.soak import times
+from tests.support.soak import only_in_soak, times
 
 KILLS = times(2)
 """Each costs a Spark: one in a batch that is planned and not yet in the sink, one when it is there and the
@@ -122,6 +122,7 @@ def program(module: str, *arguments: str) -> AbstractContextManager[Program]:
     return process_group(sys.executable, "-m", module, *arguments, stdout=subprocess.PIPE)
 
 
+@only_in_soak("most of a minute, and landings by Spark are killed")
 def test_kills_lose_and_repeat_nothing(spark: SparkSession, tmp_path: Path) -> None:
     store = tmp_path / "broker-a"
     places = [str(tmp_path / name) for name in ("rows", "checkpoint")]

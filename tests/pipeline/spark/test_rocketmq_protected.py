@@ -20,6 +20,7 @@ from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import REPOSITORY, twistd, wait_until, write_conf
 from tests.support.certificate import authority, server_certificate
+from tests.support.soak import only_in_soak
 
 READER, BROKERS, COUNT, SECONDS = "spark-reader", "pair-itself", 300, 60.0
 SECRETS = {READER: "secret-of-reader", BROKERS: "secret-of-brokers"}
@@ -165,6 +166,7 @@ def test_a_session_writes_with_an_account_over_tls(
     assert "secret-of" not in str(failed.value)
 
 
+@only_in_soak("a Spark of its own for most of a minute")
 def test_what_says_nothing_of_tls_goes_by_the_client_s_files(
     java: None, reach: dict[str, str], orders: list[str], folder: Path
 ) -> None:

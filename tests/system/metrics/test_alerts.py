@@ -20,6 +20,7 @@ from tests.support.fulldiskseries import fill_disk
 from tests.support.linkproxy import BACK, LinkProxy
 from tests.support.prometheus import SECONDS, firing, needs_prometheus, prometheus
 from tests.support.recordeddisks import RecordedDisks
+from tests.support.soak import only_in_soak
 
 pytestmark = [needs_prometheus]
 
@@ -96,6 +97,7 @@ def test_a_link_a_master_a_name_server_a_consumer_and_a_certificate(tmp_path: Pa
             fires(port, {"HatwistedLogsDiffer"})
 
 
+@only_in_soak("most of a minute, and the other rules fire")
 def test_a_disk(tmp_path: Path) -> None:
     reason = recordeddisks.missing(tmp_path / "try")
     if reason is not None:

@@ -23,7 +23,7 @@ from tests.support.moments import wait_for_another
 from tests.support.pages import DOCS, put_in
 from tests.support.processgroup import Program, process_group
 from tests.support.s3server import s3_server
-from tests.support.soak import times
+from tests.support.soak import only_in_soak, times
 
 pytestmark = pytest.mark.timeout(600)
 KILLS = times(3)
@@ -142,6 +142,7 @@ def test_of_landings_at_once_none_lands_twice(catalog: None, store: GrowingStore
     assert offsets() == store.offsets
 
 
+@only_in_soak("half a minute, and merges into Delta are killed")
 def test_last_messages_through_kills_and_rivals(catalog: None, store: GrowingStore, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)

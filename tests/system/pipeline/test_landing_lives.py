@@ -22,7 +22,7 @@ from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
 from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.landinglives import LOCAL, TASKS, Life, Lives, drawn, lives
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(3_600)
 KILLS = 3 if times(1) == 1 else times(15)
@@ -112,7 +112,7 @@ def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iter
 
 
 @pytest.mark.parametrize("typed", [TYPED, None])
-@pytest.mark.parametrize("form", [DELTA, ICEBERG])
+@pytest.mark.parametrize("form", [DELTA, in_soak(ICEBERG, why="it takes a minute, and Delta's are tried")])
 def test_the_table_is_what_the_logs_say_wherever_landings_end(
     form: str, typed: str | None, tmp_path: Path
 ) -> None:

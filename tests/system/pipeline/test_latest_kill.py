@@ -99,7 +99,12 @@ def keyed(form: str, folder: Path, key: str) -> Iterator[Keyed]:
 
 @pytest.mark.parametrize(
     "form, key",
-    [(DELTA, KEYS), (ICEBERG, PLACE), in_soak(DELTA, PLACE, why=TRIED), in_soak(ICEBERG, KEYS, why=TRIED)],
+    [
+        (DELTA, KEYS),
+        in_soak(ICEBERG, PLACE, why=TRIED),
+        in_soak(DELTA, PLACE, why=TRIED),
+        in_soak(ICEBERG, KEYS, why=TRIED),
+    ],
 )
 def test_the_table_is_what_has_landed_wherever_merges_end(form: str, key: str, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
