@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -33,6 +33,7 @@ from tests.support.clustermessages import (
     wait_for_route,
     wait_for_slave,
 )
+from tests.support.figures import Figures
 
 PLANNING = 100_000
 """Bytes at most that are looked at beside what is read, to find out how large messages are."""
@@ -224,6 +225,7 @@ def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
 @pytest.fixture(scope="module")
 def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
     """Filters by properties; `Tagged` has 1,000 messages in each of two queues, of 100 tags."""
+    pytest.importorskip("pyspark")
     settings = {"enablePropertyFilter": True, "metricsPort": free_port()}
     with BrokerGroup(
         tmp_path_factory.mktemp("filtering"),
@@ -248,21 +250,26 @@ def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]
 
 
 def numbers_of(group: BrokerGroup, **options: str) -> list[int]:
-    """Which messages of `Tagged` a read takes, as a batch and as a stream."""
-    pytest.importorskip("pyspark")
+    """Which messages of `Tagged` a read takes, queue by queue in the order in which they come; the same as a batch
+    and as a stream."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
 
-    usual = {"namesrvAddr": f"127.0.0.1:{group.namesrv_port}", "topics": "Tagged", "columns": "body"}
+    usual = {
+        "namesrvAddr": f"127.0.0.1:{group.namesrv_port}",
+        "topics": "Tagged",
+        "columns": "queue_id,queue_offset",
+    }
     source = RocketMQSource(usual | options)
     batch, stream = source.reader(source.schema()), source.streamReader(source.schema())
     start = stream.initialOffset()
     end = stream.latestOffset(start, ReadAllAvailable())
     found = []
     for reader, parts in ((batch, batch.partitions()), (stream, stream.partitions(start, end))):
-        batches = [each for part in parts for each in reader.read(part)]
-        found.append(sorted(int(row[:8]) for each in batches for row in each["body"].to_pylist()))
+        rows = [row for part in parts for each in reader.read(part) for row in each.to_pylist()]
+        by_queue = sorted(rows, key=itemgetter("queue_id"))
+        found.append([1000 * row["queue_id"] + row["queue_offset"] for row in by_queue])
     assert found[0] == found[1]
     return found[0]
 
@@ -284,9 +291,8 @@ def pulled(group: BrokerGroup) -> int:
     time.sleep(KEPT + 0.1)  # so long it gives the same text again
     address = f"http://127.0.0.1:{group.settings['metricsPort']}/metrics"
     with urllib.request.urlopen(address, timeout=30) as page:
-        text = page.read().decode()
-    found = re.findall(r"^rocketmq_throughput_out_total\{.*\} (\S+)$", text, re.MULTILINE)
-    return int(sum(map(float, found)))
+        figures = Figures(page.read().decode())
+    return int(sum(each.value for each in figures.samples if each.name == "rocketmq_throughput_out_total"))
 
 
 def test_what_is_left_out_is_not_pulled(filtering: BrokerGroup) -> None:
