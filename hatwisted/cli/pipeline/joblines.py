@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Final, Self
+from functools import partial
+from typing import Final
 
 import click
 
@@ -13,24 +13,25 @@ from hatwisted.wire.quantities import size_text
 
 EVERY: Final = 60.0
 """Seconds between two lines of what is read; what is waited for has its line at once."""
+TO_STDERR: Final = partial(click.echo, err=True)
 
 
 class JobLines:
     """The progress of a job that follows logs, on standard error. What is read needn't be committed yet.
 
     - title: the job's name
-    - write: takes a line; None: standard error does
+    - write: takes a line
     - seconds: the clock
     """
 
     def __init__(
         self,
         title: str,
-        write: Callable[[str], object] | None = None,
+        write: Callable[[str], object] = TO_STDERR,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._title = title
-        self._write = write or _to_stderr
+        self._write = write
         self._seconds = seconds
         self._next = seconds()
         self._read = self._of_round = 0
@@ -55,15 +56,3 @@ class JobLines:
 
     def _tell(self, what: str) -> None:
         self._write(f"{self._title}: {what}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-def _to_stderr(line: str) -> None:
-    click.echo(line, err=True)

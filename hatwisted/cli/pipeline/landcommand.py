@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -78,10 +79,10 @@ def land(stores: tuple[str, ...], table: str, follow: bool, as_json: bool, **opt
     return EXIT_PROBLEMS if result.damages or result.dead_letters else 0
 
 
-def _watched(follow: bool) -> JobBar | JobLines:
+def _watched(follow: bool) -> AbstractContextManager[JobBar | JobLines]:
     """Who tells how far it is."""
     if follow and not sys.stderr.isatty():
-        return JobLines("land")
+        return nullcontext(JobLines("land"))
     return JobBar("land", ": starting")
 
 

@@ -9,13 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from testbed.processes import wait_until
 from tests.support.growing import GrowingStore
+from tests.support.processgroup import process_group
 
 pytestmark = pytest.mark.timeout(300)
 LAND = (sys.executable, "-m", "hatwisted", "pipeline", "land", "--engine", "local")
@@ -36,21 +37,13 @@ def shown(command: tuple[str, ...]) -> tuple[int, str]:
     """(exit status, what a terminal of 80 columns was sent)."""
     ours, theirs = pty.openpty()
     environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environ) as running:
+    read = list[bytes]()
+    with process_group(*command, stdout=subprocess.DEVNULL, stderr=theirs, env=environ) as running:
         os.close(theirs)
-        read = list[bytes]()
-
-        def follow() -> None:
+        with suppress(OSError):  # a terminal without a program
             while True:
-                try:
-                    read.append(os.read(ours, 65_536))
-                except OSError:  # a terminal without a program
-                    return
-
-        reader = threading.Thread(target=follow, daemon=True)
-        reader.start()
+                read.append(os.read(ours, 65_536))
         status = running.wait(WAIT)
-        reader.join(WAIT)
     os.close(ours)
     return status, STYLED.sub("", b"".join(read).decode())
 
@@ -68,16 +61,13 @@ def test_a_service_s_log_has_lines_and_the_end_is_in_order(store: GrowingStore, 
     follow = (*LAND, "--follow", "--every", "0.1", str(store.root), str(tmp_path / "table"))
     with (
         said.open("wb") as log,
-        subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=log, text=True) as running,
+        process_group(*follow, stdout=subprocess.PIPE, stderr=log) as running,
     ):
-        try:
-            wait_until(
-                lambda: running.poll() is not None or "of log read" in said.read_text(), WAIT, "some is read"
-            )
-            running.send_signal(signal.SIGTERM)
-            out, _ = running.communicate(timeout=WAIT)
-        finally:
-            running.kill()
+        wait_until(
+            lambda: running.poll() is not None or "of log read" in said.read_text(), WAIT, "some is read"
+        )
+        running.send_signal(signal.SIGTERM)
+        out, _ = running.communicate(timeout=WAIT)
     lines = said.read_text().splitlines()
     assert running.returncode == 0, lines
     assert out.startswith("500 rows landed in "), out

@@ -21,10 +21,8 @@ class JobLinesTests(SynchronousTestCase):
         return said
 
     def test_what_is_waited_for_has_its_line_at_once(self) -> None:
-        with self.lines as lines:
-            lines.waits_for("reading the table")
-            lines.waits_for("reading the table")
-            lines.waits_for("Spark's start")
+        for what in ("reading the table", "reading the table", "Spark's start"):
+            self.lines.waits_for(what)
         self.assertEqual(self.taken(), ["land: reading the table", "land: Spark's start"])
 
     def test_what_is_read_is_told_from_time_to_time(self) -> None:
