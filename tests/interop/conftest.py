@@ -14,14 +14,16 @@ import pytest
 
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, SMALL_STORE, BrokerGroup, Kind
+from tests.support import javaclient
 from tests.support.linkproxy import LinkProxy
 from tests.support.soak import in_soak
 
 SLAVE_TIMEOUT = 6000  # ms: long enough for tests in which a slave is missed
 PAIRS = [(OURS, JAVA), (JAVA, OURS), (OURS, OURS)]
-WHY = "a JVM takes seconds, and the other version is tried"
-OLDER_VERSION = ["4.9.7", in_soak("5.3.3", why=WHY)]
-NEWER_VERSION = [in_soak("4.9.7", why=WHY), "5.3.3"]
+OLDER, NEWER = javaclient.VERSIONS
+SECONDS_OF_A_JVM = "a JVM takes seconds, and the other version is tried"
+OLDER_VERSION = [OLDER, in_soak(NEWER, why=SECONDS_OF_A_JVM)]
+NEWER_VERSION = [in_soak(OLDER, why=SECONDS_OF_A_JVM), NEWER]
 """Of RocketMQ's servers, or clients: where both behave alike, `make test` tries one of them."""
 SERVERS = [OURS]  # whose name server, master and slave clients are tried with
 if os.environ.get("HATWISTED_INTEROP_CONTROL"):

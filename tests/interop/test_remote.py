@@ -35,7 +35,7 @@ from testbed.remotingclient import (
     encode_inner,
     send_fields,
 )
-from tests.interop.conftest import needs
+from tests.interop.conftest import OLDER_VERSION, needs
 from tests.support.certificate import make_certificate
 from tests.support.clustermessages import (
     PATIENCE,
@@ -48,7 +48,6 @@ from tests.support.clustermessages import (
     wait_for_route,
     wait_for_slave,
 )
-from tests.support.soak import in_soak
 
 UPDATE_AND_CREATE_TOPIC = 17
 END_TRANSACTION = 37
@@ -100,7 +99,7 @@ def create_topic(group: BrokerGroup, topic: str) -> None:
         client.call(UPDATE_AND_CREATE_TOPIC, fields).expect(0)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", in_soak("5.3.3", why="its slave asks once a minute")])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_a_java_cluster(tmp_path: Path, version: str) -> None:
     """Batches, delayed and transactional messages; times; a slave that gives (4.9.7) or refuses (5.3.3); and the
     master killed in the middle."""

@@ -19,23 +19,18 @@ from tests.support.producer import Producer, broken_promises
 from tests.support.soak import in_soak
 
 SOME = 1000  # acknowledged messages between two events: about half a second of load
-BESIDE_JAVA = pytest.mark.parametrize(
-    "kinds", [pair for pair in PAIRS if JAVA in pair], indirect=True, ids=pair_name
-)
-"""Two of ours are killed, and their link stalled, in tests/system."""
-ONE_WAY = pytest.mark.parametrize(
-    "kinds",
-    [(OURS, JAVA), in_soak((JAVA, OURS), why="a minute, and the other way round is tried")],
-    indirect=True,
-    ids=pair_name,
-)
-THE_OTHER = pytest.mark.parametrize(
-    "kinds",
-    [(JAVA, OURS), in_soak((OURS, JAVA), why="half a minute, and the other way round is tried")],
-    indirect=True,
-    ids=pair_name,
-)
 MISSED_SECONDS = 60.0  # longer than slaveTimeout
+
+
+def beside_java(left: tuple[Kind, Kind] | None = None) -> pytest.MarkDecorator:
+    """Each pair with a side of Java's: two of ours are killed, and their link stalled, in tests/system.
+
+    - left: takes long, and `make soak` alone tries it
+    """
+    why = "half a minute or more, and the other way round is tried"
+    pairs = [pair for pair in PAIRS if JAVA in pair]
+    tried = [in_soak(pair, why=why) if pair == left else pair for pair in pairs]
+    return pytest.mark.parametrize("kinds", tried, indirect=True, ids=pair_name)
 
 
 def assert_faithful(group: BrokerGroup, producer: Producer) -> None:
@@ -61,7 +56,7 @@ def test_B29_B52_logs_are_identical_after_load_with_reconnects(group: BrokerGrou
     assert_faithful(group, producer)
 
 
-@BESIDE_JAVA
+@beside_java()
 def test_B128_kill_9_of_the_slave_loses_nothing_acknowledged(group: BrokerGroup) -> None:
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)
@@ -74,7 +69,7 @@ def test_B128_kill_9_of_the_slave_loses_nothing_acknowledged(group: BrokerGroup)
     assert_faithful(group, producer)
 
 
-@ONE_WAY
+@beside_java(left=(JAVA, OURS))
 def test_B127_kill_9_of_the_master_loses_nothing_acknowledged(group: BrokerGroup) -> None:
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)
@@ -84,7 +79,7 @@ def test_B127_kill_9_of_the_master_loses_nothing_acknowledged(group: BrokerGroup
     assert_faithful(group, producer)
 
 
-@THE_OTHER
+@beside_java(left=(OURS, JAVA))
 def test_B133_a_stalled_link_times_puts_out_and_loses_nothing(group: BrokerGroup, link: LinkProxy) -> None:
     with Producer(group.master_port) as producer:
         producer.wait_acked(SOME)
@@ -107,7 +102,7 @@ def test_B151_a_link_split_at_every_byte_carries_the_same_log(group: BrokerGroup
     assert check_queues(group.slave_store) >= 100
 
 
-@ONE_WAY
+@beside_java(left=(JAVA, OURS))
 def test_B88_B128_megabytes_that_a_slave_has_missed_arrive_at_once(group: BrokerGroup) -> None:
     """Far more than a socket holds: a master of ours sends them straight from its files."""
     group.slave.stop()

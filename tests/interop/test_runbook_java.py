@@ -11,10 +11,10 @@ from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import BROKER_PORTS, all_stopped, free_port, read_conf, wait_until
 from testbed.storefiles import check_queues, first_difference, log_end
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 
 pytestmark = [
-    pytest.mark.skipif(times(1) == 1, reason="40 s each: `make soak` does"),
+    only_in_soak("40 s each"),
 ]
 
 SECONDS = 120.0

@@ -14,17 +14,13 @@ from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.api import ClientError, Message, Tls
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, Kind
-from tests.interop.conftest import needs
+from tests.interop.conftest import NEWER, OLDER, OLDER_VERSION, SECONDS_OF_A_JVM, needs
 from tests.support import javaclient
 from tests.support.javaclient import JavaClient
 from tests.support.soak import in_soak
 from tests.support.tlsgroup import TlsGroup
 
 TOPIC = "Orders"
-
-
-OLDER, NEWER = javaclient.VERSIONS
-SECONDS_OF_A_JVM = "a JVM takes seconds, and the older version is tried"
 
 
 @pytest.fixture(
@@ -74,7 +70,7 @@ def test_a_stranger_s_authority_and_plain_bytes_are_refused(group: TlsGroup) -> 
         asyncio.run(story(None))
 
 
-@pytest.mark.parametrize("version", [OLDER, in_soak(NEWER, why=SECONDS_OF_A_JVM)])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_rocketmqs_clients(group: TlsGroup, version: str, tmp_path: Path) -> None:
     """Their check of certificates is on; with it off, or without TLS, RocketMQ's own tests would pass anything."""
     if "hanamesrv" not in group.servers[0].argv:

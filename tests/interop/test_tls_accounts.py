@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 
 from testbed.brokergroup import OURS
+from tests.interop.conftest import OLDER, OLDER_VERSION
 from tests.interop.test_accounts import ACCOUNTS, GROUP, TOOLS, TOPIC, account, exchange
 from tests.support import javaclient
 from tests.support.certificate import Issued, authority
 from tests.support.clientprogram import ClientFailed
 from tests.support.javaclient import JavaClient
-from tests.support.soak import in_soak
 from tests.support.tlsgroup import TlsGroup
 
-OLDEST = javaclient.VERSIONS[0]
-NEWER = [
-    in_soak(each, why="a JVM takes seconds, and the older one is tried") for each in javaclient.VERSIONS[1:]
-]
 AT_CLUSTER = ("-c", "DefaultCluster")
 LOOKS = (
     ("clusterList",),
@@ -70,7 +66,7 @@ def tls(group: TlsGroup, *, certificate: bool = True) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.parametrize("version", [OLDEST, *NEWER])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_clients_with_certificate_and_account(group: TlsGroup, version: str, tmp_path: Path) -> None:
     options = tls(group) + account("clients")
     with (
@@ -82,7 +78,7 @@ def test_clients_with_certificate_and_account(group: TlsGroup, version: str, tmp
         exchange(producer, consumer, version, ("sync", "batch"))
 
 
-@pytest.mark.parametrize("version", [OLDEST, *NEWER])
+@pytest.mark.parametrize("version", OLDER_VERSION)
 def test_mqadmin_with_certificate_and_account(group: TlsGroup, version: str, tmp_path: Path) -> None:
     tools = tmp_path / f"Mqadmin-{version}-home" / "conf" / "tools.yml"
     tools.parent.mkdir(parents=True)
@@ -106,7 +102,7 @@ def test_a_client_with_a_wrong_key_is_told_no_route(group: TlsGroup, tmp_path: P
     """The name server refuses it, and what RocketMQ's client says of that is that there's no such topic."""
     options = tls(group) + account("clients", "wrong-secret")
     with (
-        JavaClient(OLDEST, "Producer", tmp_path, group.names, options=options) as producer,
+        JavaClient(OLDER, "Producer", tmp_path, group.names, options=options) as producer,
         pytest.raises(ClientFailed, match="No route info of this topic"),
     ):
         producer.tell("sync", TOPIC, "never", 1)
@@ -115,7 +111,7 @@ def test_a_client_with_a_wrong_key_is_told_no_route(group: TlsGroup, tmp_path: P
 
 def test_a_client_without_a_certificate_gets_nothing(group: TlsGroup, tmp_path: Path) -> None:
     options = tls(group, certificate=False) + account("clients")
-    with JavaClient(OLDEST, "Mqadmin", tmp_path, options=options) as program:
+    with JavaClient(OLDER, "Mqadmin", tmp_path, options=options) as program:
         program.tell("run", "clusterList", "-n", group.names)
         printed = "\n".join(event[0] for event in program.events("printed") if event)
         assert "broker-a" not in printed, printed

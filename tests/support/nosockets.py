@@ -1,8 +1,7 @@
-"""The layers of unit tests and of tables open no network socket and start no process: whatever tries fails with a
-word on where it belongs.
+"""Some layers open no network socket and start no process: whatever tries fails with a word on where it belongs.
 
 An audit hook sees all ways to do so, C's included. It can't be taken out again, so it looks at a flag: pytest's
-fixture sets it for each test, and for trial, which has none, tests/unit/test_trial.py does once and for all.
+fixture sets it for each test, and for trial, which has none, the layer's test_trial.py does once and for all.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _guarding = False
 
 
 class OutsideTheLayer(AssertionError):
-    """A unit test did what only the layers above may do."""
+    """A test did what only the layers above may do."""
 
 
 @contextlib.contextmanager
@@ -53,7 +52,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         opened, address = arguments[:2]
         if opened.type != socket.SOCK_STREAM or not isinstance(address, tuple):
             return  # asks the kernel which address a packet would leave by, or is this machine's own (AF_UNIX)
-    raise OutsideTheLayer(f"{event} {arguments[1]}: a unit test opens no socket and starts no process")
+    raise OutsideTheLayer(
+        f"{event} {arguments[1]}: a test of this layer opens no socket and starts no process"
+    )
 
 
 sys.addaudithook(_audit)

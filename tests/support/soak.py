@@ -18,11 +18,11 @@ def in_soak(*values: object, why: str) -> ParameterSet:
     """Parameters of a test that `make soak` alone tries. why: `make test` needn't."""
     import pytest  # here, as the unit layer's tests run by trial, too
 
-    return pytest.param(*values, marks=pytest.mark.skipif(times(1) == 1, reason=f"{why}: `make soak` does"))
+    return pytest.param(*values, marks=only_in_soak(why))
 
 
 def only_in_soak(why: str) -> MarkDecorator:
-    """A test that `make soak` alone runs. why: `make test` needn't."""
+    """A test, or a module's `pytestmark`, that `make soak` alone runs. why: `make test` needn't."""
     import pytest
 
     return pytest.mark.skipif(times(1) == 1, reason=f"{why}: `make soak` does")

@@ -28,7 +28,7 @@ from testbed.processes import (
 )
 from tests.support.clusterclient import route_of
 from tests.support.pages import put_in, run_block, to_run
-from tests.support.soak import only_in_soak, times
+from tests.support.soak import only_in_soak
 from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
@@ -261,7 +261,7 @@ def test_a_server_s_install_stays_small() -> None:
     assert size < (MOST_MEGABYTES - NEW_ENVIRONMENT) * 1_000_000, f"{size} bytes"
 
 
-@pytest.mark.skipif(times(1) == 1, reason="asks a package index: `make soak` does")
+@only_in_soak("asks a package index")
 def test_it_installs_into_an_empty_environment(
     folder: Path, archives: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clistores import golden_copy, overwrite, write_log
 from tests.support.pages import DOCS, put_in, run_block, to_run
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 from tests.support.upgroup import UpGroup, said_in_order
 
 STATUSES = {"log check": 1, "log repair": 1, "log compare": 1, "log cut": 1}
@@ -126,7 +126,7 @@ def test_the_commands_that_make_certificates(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(times(1) == 1, reason="Spark starts for each of them: `make soak` does")
+@only_in_soak("Spark starts for each of them")
 def test_the_commands_of_the_pipeline_s_pages(group: UpGroup) -> None:
     (store,) = group.folder.glob("*/master")
     slave = store.with_name("slave")

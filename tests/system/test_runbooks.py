@@ -19,7 +19,7 @@ from tests.support.fulldiskseries import missing as no_small_disks
 from tests.support.lastrelease import Unknown, last_release, sources
 from tests.support.pages import run_block
 from tests.support.runbooks import TOPIC, Runbook, Traffic, missing_from
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 
 SECONDS = 120.0
 DISK_BYTES = 96 << 20
@@ -133,7 +133,7 @@ def last_version(folder: Path) -> Path:
     return sources(REPOSITORY, release, folder)
 
 
-@pytest.mark.skipif(times(1) == 1, reason="25 s: `make soak` does")
+@only_in_soak("25 s")
 def test_a_group_comes_to_a_new_version_and_back(tmp_path: Path, stack: ExitStack) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     installed(old, last_version(tmp_path / "sources"))

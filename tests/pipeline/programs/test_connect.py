@@ -19,11 +19,11 @@ from hatwisted.pipeline.spark.javahome import find_java_home
 from tests.support import quickspark
 from tests.support.goldenlog import MASTER
 from tests.support.scriptedgroup import BROKER, TOPIC, GroupsCase
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 
 pytestmark = [
     pytest.mark.timeout(1_800),
-    pytest.mark.skipif(times(1) == 1, reason="a server of Spark's of its own: `make soak` does"),
+    only_in_soak("a server of Spark's of its own"),
 ]
 PROGRAM = """
 import json, sys

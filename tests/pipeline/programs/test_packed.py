@@ -26,12 +26,12 @@ from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.processes import REPOSITORY
 from tests.support.goldenlog import MASTER
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 from tests.support.standalonespark import standalone_cluster
 
 pytestmark = [
     pytest.mark.timeout(1_800),
-    pytest.mark.skipif(times(1) == 1, reason="packs half a GB and starts a cluster: `make soak` does"),
+    only_in_soak("packs half a GB and starts a cluster"),
 ]
 PATIENCE = 900.0
 PYTHON = "./environment/bin/python"

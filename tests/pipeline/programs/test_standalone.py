@@ -24,12 +24,12 @@ from testbed.processes import wait_until
 from tests.support.goldenlog import MASTER, SLAVE
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import process_group
-from tests.support.soak import times
+from tests.support.soak import only_in_soak
 from tests.support.standalonespark import PATIENCE, Cluster, standalone_cluster
 
 pytestmark = [
     pytest.mark.timeout(1_800),
-    pytest.mark.skipif(times(1) == 1, reason="starts ten JVMs: `make soak` does"),
+    only_in_soak("starts ten JVMs"),
 ]
 KILLS = 4
 """Of executors and Python workers; Spark gives up after ten executors that die one after the other."""

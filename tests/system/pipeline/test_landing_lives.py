@@ -111,14 +111,12 @@ def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iter
         yield Lake(landed, landings, random.Random(seed))
 
 
-@pytest.mark.parametrize("typed", [TYPED, None])
+@pytest.mark.parametrize("typed", [TYPED, in_soak(None, why="all of it is done with dead letters, too")])
 @pytest.mark.parametrize("form", [DELTA, in_soak(ICEBERG, why="it takes a minute, and Delta's are tried")])
 def test_the_table_is_what_the_logs_say_wherever_landings_end(
     form: str, typed: str | None, tmp_path: Path
 ) -> None:
     """So are the dead letters beside, if a topic has a schema."""
-    if typed is None and times(1) == 1:
-        pytest.skip("all of it is done with dead letters, too: `make soak` tries it without")
     seed = random.randrange(1 << 32)
     print("seed", seed)
     ends = 0
