@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from hatwisted.pipeline.jobs.land.landoptions import CLAIMING, FIRST_BATCH, LOOKING, READING, TASKS
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 from tests.support.soak import in_soak
@@ -21,6 +23,9 @@ from tests.support.soak import in_soak
 RECORDS = 4000
 PATIENCE = 150.0
 """Seconds for a landing to start Spark and make its first commits."""
+WAITED = "|".join((READING, CLAIMING, LOOKING, FIRST_BATCH, TASKS, "Spark's start"))
+TOLD = re.compile(rf"land: (({WAITED})|[\d.]+ [KM]?i?B of log read, .+)")
+"""The lines of one that follows, whose standard error is no terminal."""
 
 
 def landing(store: GrowingStore, table: Path, *options: str) -> AbstractContextManager[Program]:
@@ -87,6 +92,7 @@ def test_ctrl_c_and_sigterm(tmp_path: Path, engine: str) -> None:
         wait_for(process, table, RECORDS + 100)
         os.kill(process.pid, signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, "stopped; the next run continues" in out, err) == (0, True, "")
+    assert (process.returncode, "stopped; the next run continues" in out) == (0, True), err
+    assert [line for line in err.splitlines() if not TOLD.fullmatch(line)] == []
     assert f"{RECORDS + 100 - len(first):,} rows landed" in out
     assert landed(table) == store.offsets
