@@ -110,6 +110,6 @@ def _landed(
     engine = "spark" if named else landing.engine_for(source, table, how)
     spark = partial(session, options["master"], options["conf"]) if engine == "spark" else None
     if spark is not None and not landing.is_done(source, table, how):
-        bar.waits_for("Spark's start")
+        bar.waits_for(landoptions.SPARK)
         spark()  # before anything is written, in case that it can't
     return landing.land(source, table, how, spark=spark, progress=bar)

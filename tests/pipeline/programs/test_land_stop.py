@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from hatwisted.pipeline.jobs.land.landoptions import CLAIMING, FIRST_BATCH, LOOKING, READING, TASKS
+from hatwisted.pipeline.jobs.land.landoptions import CLAIMING, FIRST_BATCH, LOOKING, READING, SPARK, TASKS
 from tests.support.growing import GrowingStore
 from tests.support.processgroup import Program, process_group
 from tests.support.soak import in_soak
@@ -23,7 +23,7 @@ from tests.support.soak import in_soak
 RECORDS = 4000
 PATIENCE = 150.0
 """Seconds for a landing to start Spark and make its first commits."""
-WAITED = "|".join((READING, CLAIMING, LOOKING, FIRST_BATCH, TASKS, "Spark's start"))
+WAITED = "|".join((READING, CLAIMING, LOOKING, FIRST_BATCH, TASKS, SPARK))
 TOLD = re.compile(rf"land: (({WAITED})|[\d.]+ [KM]?i?B of log read, .+)")
 """The lines of one that follows, whose standard error is no terminal."""
 

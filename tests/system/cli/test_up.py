@@ -25,9 +25,9 @@ class Upped:
     """The running command and what it has said. On standard error stands that it waits for another one's ports."""
 
     def __init__(self, folder: Path, *words: str) -> None:
-        self._path = folder / "up.out"
+        self._path, self.errors = folder / "up.out", folder / "up.err"
         command = [sys.executable, "-m", "hatwisted", "up", *words]
-        with self._path.open("w") as out, (folder / "up.err").open("w") as err:
+        with self._path.open("w") as out, self.errors.open("w") as err:
             self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
         wait_until(lambda: READY.search(self.text()), END_SECONDS, "it says ready")
         found = READY.search(self.text())
@@ -74,7 +74,7 @@ def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None
         wait_until(lambda: log_end_of(group.master) == log_end_of(group.slave) > 0, 60, "both have it")
         assert b"all well" in group.hatwisted("status")
         assert group.end() == 0, group.text()
-        said = group.text() + (tmp_path / "up.err").read_text()
+        said = group.text() + group.errors.read_text()
     assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
     stops = re.findall(r"^(\w+) +\| .*Received SIGTERM", said, re.MULTILINE)
     assert stops == ["slave", "master", "names"]

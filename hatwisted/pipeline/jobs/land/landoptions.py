@@ -37,7 +37,8 @@ def tell(progress: object, what: str) -> None:
         progress.waits_for(what)
 
 
-READING, CLAIMING, LOOKING = "reading the table", "claiming its brokers", "looking for new records"
+READING, SPARK = "reading the table", "Spark's start"
+CLAIMING, LOOKING = "claiming its brokers", "looking for new records"
 FIRST_BATCH, TASKS = "Spark's first batch", "Spark's tasks"
 """What a landing waits for, in this order."""
 
