@@ -102,10 +102,11 @@ def send_fields(
 
 
 class RemotingClient:
-    """One connection to a broker or a name server. Socket errors come through as OSError."""
+    """One connection to a broker or a name server. Socket errors come through as OSError. source: address of this
+    machine that it comes from."""
 
-    def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
-        self.socket = socket.create_connection((host, port), timeout)
+    def __init__(self, host: str, port: int, timeout: float = 30.0, source: str = "") -> None:
+        self.socket = socket.create_connection((host, port), timeout, (source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._opaques = itertools.count(1)
         self._early: dict[int, Answer] = {}  # answers that arrived before the one asked for

@@ -119,10 +119,7 @@ def pour(into: socket.socket, *data: bytes) -> None:
 
 def refused(port: int, code: int, ext: dict[str, str], body: bytes = b"", source: str = STRANGER) -> bool:
     """Is this request answered with NO_PERMISSION?"""
-    with contextlib.ExitStack() as stack:
-        client = stack.enter_context(RemotingClient("127.0.0.1", port))
-        client.socket.close()
-        client.socket = connect(port, stack, source)
+    with RemotingClient("127.0.0.1", port, source=source) as client:
         return client.call(code, ext, body).code == ResponseCode.NO_PERMISSION
 
 
