@@ -103,10 +103,11 @@ def send_fields(
 
 class RemotingClient:
     """One connection to a broker or a name server. Socket errors come through as OSError. source: address of this
-    machine that it comes from."""
+    machine that it comes from; None: as the system chooses."""
 
-    def __init__(self, host: str, port: int, timeout: float = 30.0, source: str = "") -> None:
-        self.socket = socket.create_connection((host, port), timeout, (source, 0))
+    def __init__(self, host: str, port: int, timeout: float = 30.0, source: str | None = None) -> None:
+        own = None if source is None else (source, 0)
+        self.socket = socket.create_connection((host, port), timeout, own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._opaques = itertools.count(1)
         self._early: dict[int, Answer] = {}  # answers that arrived before the one asked for
