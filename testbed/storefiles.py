@@ -6,6 +6,7 @@ as one stream of bytes, its records one by one, and the consume queues that must
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from collections import defaultdict
@@ -126,6 +127,33 @@ def first_difference(one: Path, other: Path, end: int) -> int | None:
         if found is not None:
             return start + found
     return None
+
+
+def difference_told(one: Path, other: Path, at: int) -> str:
+    """What two stores have at a log offset where they differ, for whoever has to find out why.
+
+    - at: as `first_difference` gives it
+    """
+    lines = []
+    rests = []
+    for store in (one, other):
+        start, path = max((file for file in log_files(store) if file[0] <= at), default=(0, None))
+        rests.append(path.read_bytes()[at - start :] if path else b"")
+        mine = [message for message in _readable(store) if message.offset <= at]
+        last = mine[-1] if mine else None
+        around = f"record {last.offset} + {last.size}, {last.topic}" if last else "no record"
+        lines.append(f"{store.name}: {rests[-1][:32].hex(' ')}, file from {start}, {around}")
+    pairs = zip(*rests, strict=False)
+    unequal = [place for place, (left, right) in enumerate(pairs) if left != right]
+    zeros = [rest.count(0, 0, unequal[-1] + 1) if unequal else 0 for rest in rests]
+    span = unequal[-1] + 1 if unequal else 0
+    lines.append(f"{len(unequal)} of {span} bytes from {at} on differ in that file, zeros among them: {zeros}")
+    return "\n".join(lines)
+
+
+def _readable(store: Path) -> Iterator[StoredMessage]:
+    with contextlib.suppress(BadStore, struct.error, UnicodeDecodeError):
+        yield from read_log(store)
 
 
 def _differ(one: Path, other: Path, limit: int) -> int | None:

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.brokergroup import JAVA, OURS, BrokerGroup, Kind
 from testbed.processes import wait_until
-from testbed.storefiles import check_queues, first_difference
+from testbed.storefiles import check_queues, difference_told, first_difference
 from tests.interop.conftest import PAIRS, needs, pair_name
 from tests.support.linkproxy import LinkProxy
 from tests.support.producer import Producer, broken_promises
@@ -37,7 +37,9 @@ def assert_faithful(group: BrokerGroup, producer: Producer) -> None:
     """The end of every story: producer done, slave caught up, both stopped in order, files compared."""
     end = group.wait_caught_up()
     group.stop()
-    assert first_difference(group.master_store, group.slave_store, end) is None
+    stores = group.master_store, group.slave_store
+    at = first_difference(*stores, end)
+    assert at is None, difference_told(*stores, at)
     for store in (group.master_store, group.slave_store):
         assert broken_promises(producer, store) == [], f"{store.name}: {producer.story()}"
         assert check_queues(store) >= len(producer.acked)

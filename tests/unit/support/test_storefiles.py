@@ -37,6 +37,14 @@ class StoreFilesTests(SynchronousTestCase):
             )
             self.spoil(path, 777)
 
+    def test_a_difference_is_told_with_its_place_and_extent(self) -> None:
+        start, path = storefiles.log_files(self.store)[0]
+        self.spoil(path, 777)
+        told = storefiles.difference_told(GOLDEN / "master", self.store, start + 777)
+        self.assertIn(f"1 of 1 bytes from {start + 777} on differ", told)
+        self.assertIn(f"master: {path.read_bytes()[777] ^ 1:02x} ", told)
+        self.assertIn(f"file from {start}, record ", told)
+
     def test_a_spoiled_body_is_found(self) -> None:
         message = next(each for each in storefiles.read_log(self.store) if each.body)
         _, path = storefiles.log_files(self.store)[0]
