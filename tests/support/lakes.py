@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
+from hatwisted.pipeline.decode.storebytes import arrow_filesystem, bucket_filesystem
+from tests.support.azurite import PACKAGE as AZURITE
+from tests.support.azurite import azurite
 from tests.support.hdfscluster import hdfs_cluster, no_hdfs
 from tests.support.s3server import s3_server
 
@@ -31,10 +36,17 @@ class Lake(NamedTuple):
 @contextmanager
 def lake_of(scheme: str, folder: Path) -> Iterator[Lake]:
     """Skips where the server can't be had, and says why. folder: for what it keeps"""
+    bucket_filesystem.cache_clear()  # it has what another environment said
     if scheme == "hdfs":
         _skip_if(no_hdfs())
         with hdfs_cluster(folder) as address:
             yield Lake(f"{address}/lake", address, "hdfs://localhost:1", {})
+    elif scheme == "abfs":
+        _skip_if(AZURITE.missing())
+        with azurite(folder) as environment, patch.dict(os.environ, environment):
+            container, path = arrow_filesystem("abfs://lake")
+            container.create_dir(path)
+            yield Lake("abfs://lake", "abfs://lake", "abfs://no-such-container", environment)
     else:
         with s3_server("lake") as environment:
             yield Lake("s3://lake", "s3://lake", "s3://no-such-bucket", environment)

@@ -26,7 +26,7 @@ from pyarrow import fs
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, PLACE
 from hatwisted.pipeline.decode.logreader import read_arrow
-from hatwisted.pipeline.decode.storebytes import arrow_filesystem, bucket_filesystem
+from hatwisted.pipeline.decode.storebytes import arrow_filesystem
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim, commit_files
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
@@ -53,12 +53,18 @@ ROUNDS, RIVALS = 5, 4
 LOCAL = LandOptions(engine="local", max_bytes_per_trigger=200_000)
 
 
-@pytest.fixture(scope="module", params=["s3", in_soak("hdfs", why="a JVM with Hadoop's two servers")])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "s3",
+        in_soak("hdfs", why="a JVM with Hadoop's two servers"),
+        in_soak("abfs", why="Azurite, fetched by npm"),
+    ],
+)
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with lake_of(request.param, tmp_path_factory.mktemp("lake")) as found:
-        bucket_filesystem.cache_clear()
-        with patch.dict(os.environ, found.environment):
-            yield found
+    folder = tmp_path_factory.mktemp("lake")
+    with lake_of(request.param, folder) as found, patch.dict(os.environ, found.environment):
+        yield found
 
 
 @pytest.fixture
