@@ -10,6 +10,7 @@ import itertools
 import secrets
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
+from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
@@ -46,6 +48,10 @@ ATTEMPT_BITS: Final = 96
 """Of the number that an attempt at a task draws, since its files' names are like those of the others otherwise."""
 ATTEMPT_FILES: Final = 1 << 20
 """Files that one call may write in a task, at most: their names have a number of the attempt's and their own."""
+
+
+class FileGone(WrongTable):
+    """A file was removed while it was written: by somebody who knows that it can't be committed any more."""
 
 
 @dataclass
@@ -212,7 +218,8 @@ class IcebergFiles:
         """Remove what was written and isn't the caller's: no snapshot mentions it."""
         self._waiting.clear()
         for file in self._finished:
-            self._table.io.delete(file.file_path)
+            with suppress(FileNotFoundError):  # a later run has removed it
+                self._table.io.delete(file.file_path)
         self._finished = []
 
     def _flush(self) -> None:
@@ -223,7 +230,7 @@ class IcebergFiles:
 
 
 def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[DataFile]:
-    """Rows as files of their partitions, which no snapshot mentions yet.
+    """Rows as files of their partitions, which no snapshot mentions yet. Raises FileGone.
 
     - table: which
     - name: of the table, for errors
@@ -236,7 +243,11 @@ def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[Da
         odd = {f"{METRICS}{column}": "counts" for column in _odd_times(rows)}
         if odd:
             metadata = metadata.model_copy(update={"properties": metadata.properties | odd})
-        found = list(_dataframe_to_data_files(metadata, rows, table.io, ids.next(), ids.counted()))
+        try:
+            found = list(_dataframe_to_data_files(metadata, rows, table.io, ids.next(), ids.counted()))
+        except FileNotFoundError as error:
+            _, _, path = str(error).rpartition(": ")
+            raise FileGone(f"{name}: {path} is gone before it was finished") from error
     for file in found:
         file.spec_id = metadata.default_spec_id
     return found
