@@ -11,7 +11,7 @@ import pytest
 from hatwisted.sim.history import Violation
 from hatwisted.sim.promises import Promises, Terms
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
-from testbed.processes import wait_until
+from testbed.processes import Setting, wait_until
 from tests.fuzz.sessions import STRANGER, Strangers
 from tests.support.judgedproducer import JudgedProducer, Judges
 from tests.support.producer import QUEUES, TOPICS
@@ -78,7 +78,7 @@ def closed_group(folder: Path) -> BrokerGroup:
     """With accounts on all three servers; whoever comes from STRANGER is a proxy."""
     accounts = folder / "plain_acl.yml"
     accounts.write_bytes(ACCOUNTS)
-    closed = {"aclEnable": "true", "aclPlainFile": accounts, "proxyProtocolFrom": STRANGER}
+    closed: dict[str, Setting] = {"aclEnable": "true", "aclPlainFile": accounts, "proxyProtocolFrom": STRANGER}
     return BrokerGroup(folder, namesrv_kind=OURS, settings=SETTINGS | closed, namesrv_settings=closed)
 
 
