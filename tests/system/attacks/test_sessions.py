@@ -78,7 +78,11 @@ def closed_group(folder: Path) -> BrokerGroup:
     """With accounts on all three servers; whoever comes from STRANGER is a proxy."""
     accounts = folder / "plain_acl.yml"
     accounts.write_bytes(ACCOUNTS)
-    closed: dict[str, Setting] = {"aclEnable": "true", "aclPlainFile": accounts, "proxyProtocolFrom": STRANGER}
+    closed: dict[str, Setting] = {
+        "aclEnable": "true",
+        "aclPlainFile": accounts,
+        "proxyProtocolFrom": STRANGER,
+    }
     return BrokerGroup(folder, namesrv_kind=OURS, settings=SETTINGS | closed, namesrv_settings=closed)
 
 
