@@ -23,10 +23,12 @@ from hatwisted.wire.remoting import encode_command
 from tests.fuzz.closedtargets import HEADERS, HONEST_HEADER
 from tests.fuzz.mutation import mutated
 from tests.fuzz.servertargets import Program
-from tests.unit.acl.files import OTHER_SECRET, USER
+from tests.unit.acl.files import OTHER_SECRET, SAMPLE, USER
 
 STRANGER = "127.0.0.2"
 """Where they come from: no address of which a server has heard."""
+ACCOUNTS = SAMPLE.replace(b"- 10.10.103.*", b"- 127.0.0.1")
+"""Of servers that ask for them; honest clients are at home and need none."""
 PIECES = 30
 """Of a session, at most."""
 TIMEOUT = 2.0

@@ -12,12 +12,11 @@ from hatwisted.sim.history import Violation
 from hatwisted.sim.promises import Promises, Terms
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import Setting, wait_until
-from tests.fuzz.sessions import STRANGER, Strangers
+from tests.fuzz.sessions import ACCOUNTS, STRANGER, Strangers
 from tests.support.judgedproducer import JudgedProducer, Judges
 from tests.support.producer import QUEUES, TOPICS
 from tests.support.runningstore import RunningStore
 from tests.support.soak import in_soak, times
-from tests.unit.acl.files import SAMPLE
 
 pytestmark = pytest.mark.timeout(600 * times(1))
 
@@ -31,8 +30,6 @@ PACE = 200
 MEMORY = 300 << 20
 MASTER, SLAVE = "master", "slave"
 SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "adminAllowList": "127.0.0.1", "slaveTimeout": 1000}
-ACCOUNTS = SAMPLE.replace(b"- 10.10.103.*", b"- 127.0.0.1")
-"""The honest ones need none: they are at home."""
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + times(1)))
