@@ -168,7 +168,7 @@ class Slave:
         table = json.loads(self.tables.topics.encode())
         known = decode_body(self.tables.topics.encode(), TopicTable)
         name = NEWS + str(known.data_version.counter)
-        some = next(iter(table["topicConfigTable"].values()))
+        some = next(iter(json.loads(_good(RequestCode.GET_ALL_TOPIC_CONFIG))["topicConfigTable"].values()))
         table["topicConfigTable"][name] = some | {"topicName": name}
         table["dataVersion"]["counter"] = known.data_version.counter % (1 << 31) + 1
         honest = {**bodies(), int(RequestCode.GET_ALL_TOPIC_CONFIG): json.dumps(table).encode()}
