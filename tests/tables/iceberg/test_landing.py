@@ -308,6 +308,24 @@ class OnceTests(IcebergCase):
         files.drop()  # its commit failed: who knows what became of it
         self.assertEqual(len(self.data_files() - before), len(finished))
 
+    def test_one_that_is_removed_before_it_is_finished_says_that_a_later_run_took_over(self) -> None:
+        self.store.append(60)
+        self.land()
+        before = self.data_files()
+        rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
+        files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
+        with patch.object(icebergfiles, "FLUSH_BYTES", 1):
+            files.write(rows)
+        for path in (self.folder / "warehouse").rglob("*.parquet"):
+            if path.name not in before:
+                path.unlink()
+        with self.assertRaisesRegex(
+            Fenced, "gone before it was finished: a later run of the same logs took over"
+        ):
+            files.close()
+        files.drop()
+        self.assertEqual(self.data_files(), before)
+
 
 class FoundAgainTests(IcebergCase):
     def setUp(self) -> None:
