@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyiceberg.table
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import DayTransform
@@ -217,6 +218,25 @@ class OnceTests(IcebergCase):
             self.land()
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)
+
+    def test_whose_files_a_later_run_removes_while_they_are_written_is_told_so(self) -> None:
+        self.store.append(100)
+        length, begun = PyArrowFile.__len__, threading.Event()
+
+        def late(file: PyArrowFile) -> int:
+            if file.location.endswith(".parquet") and not begun.is_set():
+                begun.set()
+                self.land()
+            return length(file)
+
+        with (
+            patch.object(PyArrowFile, "__len__", late),
+            self.assertRaisesRegex(
+                Fenced, r"^[^\n]*\.parquet is gone .* a later run of the same logs took over"
+            ),
+        ):
+            self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
 
     def test_the_same_batch_between_look_and_leap_is_refused(self) -> None:
         self.store.append(50)
