@@ -43,7 +43,7 @@ Kafka {version} is loaded by its own generator, which costs more of the machine 
 time is the fairer figure.
 
 """
-PIPELINE = "spark-"
+PIPELINE = ("spark-", "land-")
 """As above."""
 PIPELINE_INTRO = """## The data pipeline
 
@@ -81,7 +81,7 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
     """The whole document; `plots` are (title, path relative to docs)."""
     rows: dict[str, Any] = results["rows"]
     text = INTRO.format(java=results["rocketmq"], command=results["command"])
-    text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith((KAFKA, PIPELINE))])
+    text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith((KAFKA, *PIPELINE))])
     if beside := [row for name, row in rows.items() if name.startswith(KAFKA)]:
         text += KAFKA_INTRO.format(version=kafkapair.VERSION) + _table("Kafka", beside)
     if pipeline := [row for name, row in rows.items() if name.startswith(PIPELINE)]:

@@ -7,20 +7,19 @@ what they wrote. `LandedBatch` is what all of them together bring.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_schema
-from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.landedfiles import typed_schema
 from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.deadletters import Promise, keep, promise, remove_unpromised
-from hatwisted.pipeline.iceberg.icebergfiles import FileGone, FileIds, IcebergFiles, Reach
+from hatwisted.pipeline.iceberg.fileids import FileIds
+from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles, Reach
 from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import WHY, TypedColumns
@@ -102,8 +101,7 @@ class WrittenFiles:
 
 
 class RowFiles:
-    """Writes rows: `write`, then `close` for the finished files, or `drop`. The first two raise Fenced if a file
-    is gone before it's finished.
+    """Writes rows: `write`, then `close` for the finished files, or `drop`.
 
     - into: the tables
     - ids: names of the files
@@ -119,21 +117,19 @@ class RowFiles:
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Rows with their date and, if topics have schemas, with the columns for decoding."""
-        with _telling_removal():
-            if self._into.beside is not None:
-                rows, misfits = self._typed.apply(rows)
-                if misfits.rows:
-                    self._counts += misfits.counts()
-                    self._beside.write(misfits.of(rows, _dead_names()))
-                rows = rows.select(self._into.rows.names)
-            self._rows.write(rows)
+        if self._into.beside is not None:
+            rows, misfits = self._typed.apply(rows)
+            if misfits.rows:
+                self._counts += misfits.counts()
+                self._beside.write(misfits.of(rows, _dead_names()))
+            rows = rows.select(self._into.rows.names)
+        self._rows.write(rows)
 
     def close(self) -> WrittenFiles:
         """Every file, whole; they are the caller's from now on."""
         rows = self._rows
-        with _telling_removal():
-            rows.flush()  # or it fails while all of them are still to be dropped
-            dead = [] if self._into.beside is None else self._beside.close()
+        rows.flush()  # or it fails while all of them are still to be dropped
+        dead = [] if self._into.beside is None else self._beside.close()
         return WrittenFiles(rows.close(), dead, self._counts, rows.rows, rows.log_bytes, rows.reach)
 
     def drop(self) -> None:
@@ -178,18 +174,6 @@ class LandedBatch:
         if self._promised is not None and into.beside is not None:
             dead = _paths(self.written.dead)
             remove_unpromised(into.table, into.beside, str(into.name.beside), self._promised, dead)
-
-
-@contextmanager
-def _telling_removal() -> Iterator[None]:
-    """A run's file that is removed by somebody else as what it is: the work of a run that has ended this one."""
-    try:
-        yield
-    except FileGone as error:
-        raise Fenced(
-            f"{error}: a later run of the same logs took over, and removed what this one can't commit any more;"
-            " stop one of the two landings"
-        ) from error
 
 
 def _paths(files: Sequence[DataFile]) -> list[str]:
