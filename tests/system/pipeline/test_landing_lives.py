@@ -198,6 +198,7 @@ FAULTS = [
 def told(life: Life) -> str | None:
     """Why it ended otherwise than it should; not that the planted code itself has failed."""
     assert life.became in ("ended", "killed", "stopped", "refused", "failed"), str(life)
+    assert life.became != "failed" or life.said, f"the fault can't be planted: {life}"
     own = any(code.__file__ in life.said for code in (landingfaults, letterfaults))
     return life.said if life.became == "refused" or (life.became == "failed" and not own) else None
 
