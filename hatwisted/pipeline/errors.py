@@ -6,6 +6,12 @@ of one text and nothing else.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_JAVA_CALLS: Final = re.compile(r"\n\s*at [\w.$]+\(.*", re.DOTALL)
+
 
 class PipelineError(Exception):
     """The pipeline can't go on; str() is one line for the person who started it."""
@@ -29,3 +35,8 @@ class LostRange(PipelineError):
 
 class WrongSchema(PipelineError):
     """A column that doesn't exist, or not with this type."""
+
+
+def said(error: Exception) -> str:
+    """What a library says, in one line: without its breaks, its colours, and what Java's calls were."""
+    return " ".join(_JAVA_CALLS.sub("", _COLOUR.sub("", str(error))).split())

@@ -21,7 +21,7 @@ TOPIC, GROUP = "FromNode", "node-group"
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[BrokerGroup]:
-    if reason := nodeclient.unavailable():
+    if reason := nodeclient.PACKAGE.missing():
         pytest.skip(f"ali-ons can't run here: {reason}")
     with BrokerGroup(tmp_path, namesrv_kind=OURS) as pair:
         pair.start()

@@ -2,7 +2,8 @@
 
 A path with a scheme (`s3://bucket/store`) goes through fsspec, which is imported only then; any other through the
 operating system, whose `preadv` fills an existing buffer. Addresses and accounts come from where each store's own
-tools look: for S3 `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, the machine's role and so on.
+tools look: for S3 `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, the machine's role and so on. Hadoop's
+stores are hdfs-native's where that's installed (hadoopfiles.py), else pyarrow's by Hadoop's own libraries.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from hatwisted.pipeline.decode.azurefiles import AZURE_SCHEMES, azure_options
-from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile
+from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongLogFile, said
 
 ARROW_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 """Of object stores that pyarrow reaches by itself."""
 HADOOP_SCHEMES: Final = ("hdfs", "viewfs")
-"""Those that it reaches by Hadoop's own client."""
+"""Whose files are there while they are written, and can be renamed."""
 GOOGLE_SECONDS: Final = 60
 """For which a request to Google's store is tried again. pyarrow's own 15 minutes are spent without a word where
 there are no credentials, too."""
@@ -142,13 +143,19 @@ def _list_remote(path: str) -> list[Entry] | None:
     files, inner = remote_filesystem(path)
     # Most file systems cache listings, and a log grows.
     files.invalidate_cache(inner)
-    if not files.isdir(inner):
+    try:
+        if not files.isdir(inner):
+            return None
+        found = files.ls(inner, detail=True)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise PipelineError(f"{path}: {_why_not(path, error)}") from error
     return sorted(
         Entry(
             item["name"].rstrip("/").rpartition("/")[2], None if item["type"] == "directory" else item["size"]
         )
-        for item in files.ls(inner, detail=True)
+        for item in found
     )
 
 
@@ -159,11 +166,15 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
         import fsspec
     except ImportError:
         raise PipelineError(f"{path}: a path with a scheme needs fsspec: pip install fsspec") from None
+    scheme, _, rest = path.partition("://")
+    place, _, below = rest.partition("/")
+    if scheme in HADOOP_SCHEMES and (native := hadoop_files(scheme, place)) is not None:
+        return native, f"/{below}"
     try:
         files, inner = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:
         # A scheme that needs another package, or an unknown one.
-        if path.partition("://")[0] in ARROW_SCHEMES:
+        if scheme in ARROW_SCHEMES:
             from fsspec.implementations.arrow import ArrowFSWrapper
 
             found, inner = _on_arrow(path, path)
@@ -198,23 +209,39 @@ def _on_arrow(given: str, path: str) -> tuple[Any, str]:
 def bucket_filesystem(scheme: str, place: str) -> tuple[Any, str]:
     """pyarrow's file system of a bucket, container or name node, and the path of that. It's kept: each has
     connections and threads of its own."""
-    from pyarrow.fs import AzureFileSystem, FileSystem
+    from pyarrow.fs import AzureFileSystem, FileSystem, FSSpecHandler, PyFileSystem
 
     if scheme in AZURE_SCHEMES:
         options, root = azure_options(f"{scheme}://{place}", os.environ)
         return AzureFileSystem(**options), root
+    if scheme in HADOOP_SCHEMES and (native := hadoop_files(scheme, place)) is not None:
+        return PyFileSystem(FSSpecHandler(native)), ""
     query = f"?retry_limit_seconds={GOOGLE_SECONDS}" if scheme == "gs" else ""
     files, root = FileSystem.from_uri(f"{scheme.replace('s3a', 's3')}://{place}/{query}")
     return files, root.rstrip("/")
 
 
+@lru_cache(maxsize=8)
+def hadoop_files(scheme: str, place: str) -> Any:
+    """fsspec's file system of a name node by hdfs-native; None where that isn't installed."""
+    try:
+        from hatwisted.pipeline.decode.hadoopfiles import HadoopFiles
+    except ImportError:
+        return None
+    try:
+        return HadoopFiles(scheme, place)
+    except (OSError, ValueError) as error:
+        path = f"{scheme}://{place}"
+        raise PipelineError(f"{path}: {_why_not(path, error)}") from error
+
+
 def _why_not(path: str, error: Exception) -> str:
     """What a library says of a path, in one line. Of Java's and Hadoop's it names each place it has looked at."""
-    said, scheme = " ".join(str(error).split()), path.partition("://")[0]
-    missing = next((name for name in ("libjvm", "libhdfs") if f"load {name}" in said), None)
+    told, scheme = said(error), path.partition("://")[0]
+    missing = next((name for name in ("libjvm", "libhdfs") if f"load {name}" in told), None)
     if missing is None or scheme not in HADOOP_SCHEMES:
-        return said
+        return told
     return (
-        f"{missing} isn't found, and {scheme}:// needs Java and Hadoop's client here: set JAVA_HOME, HADOOP_HOME,"
-        " and CLASSPATH to what `hadoop classpath --glob` says"
+        f'{scheme}:// needs hdfs-native: pip install "hatwisted[hdfs]" (without it, Java and Hadoop\'s client, of'
+        f" which {missing} isn't found: JAVA_HOME, HADOOP_HOME, and CLASSPATH from `hadoop classpath --glob`)"
     )

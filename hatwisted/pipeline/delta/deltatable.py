@@ -8,7 +8,6 @@ a row is read: a cast could change data.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.nestedtypes import grown
 from hatwisted.pipeline.delta.tablefolder import TableFolder
-from hatwisted.pipeline.errors import WrongSchema
+from hatwisted.pipeline.errors import WrongSchema, said
 
 if TYPE_CHECKING:
     # It takes pandas along, where that is installed: a third of a second that a landing needn't wait for.
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def open_table(path: str) -> DeltaTable:
@@ -96,7 +94,7 @@ def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         raise WrongTable(f"{path}: exists and isn't a Delta table; give a new or an empty folder")
     try:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
         if not DeltaTable.is_deltatable(path):  # else another run has just created it
             raise WrongTable(f"{path}: the table can't be created: {one_line(error)}") from error
 
@@ -142,4 +140,4 @@ def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[p
 
 def one_line(error: Exception) -> str:
     """What delta-rs says, without its line breaks and colours."""
-    return " ".join(_COLOUR.sub("", str(error)).split())
+    return said(error)

@@ -1,7 +1,8 @@
 """The files of a table, in a folder of this machine or at an object store (`s3://`, `gs://`, `abfs://`, `hdfs://`).
 
-Nobody ever sees half a file. A local one is hidden until it is on the disk and then renamed; an object appears
-when it is whole, so it is written under its name at once, and nothing is renamed, which object stores can't. What
+Nobody ever sees half a file. A local one is hidden until it is on the disk and then renamed, one of Hadoop's until
+it's written; an object appears when it is whole, so it is written under its name at once, and nothing is renamed,
+which object stores can't. What
 makes files rows of the table is Delta's commit alone, which stores take once, by a conditional put.
 
 Addresses, accounts and regions come from where the stores' own tools look: `AWS_ACCESS_KEY_ID`, `AWS_REGION`,
@@ -12,19 +13,23 @@ Addresses, accounts and regions come from where the stores' own tools look: `AWS
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
+from urllib.parse import unquote
 
 from pyarrow import fs
 
-from hatwisted.pipeline.decode.storebytes import ARROW_SCHEMES, arrow_filesystem, is_remote
+from hatwisted.pipeline.decode.storebytes import ARROW_SCHEMES, HADOOP_SCHEMES, arrow_filesystem, is_remote
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.names import UNFINISHED
 
 LOG_FOLDER: Final = "_delta_log"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._+=,%:/-]+")
+_RENAMED: Final = tuple(f"{scheme}://" for scheme in HADOOP_SCHEMES)
 
 
 class NewFile(Protocol):
@@ -55,6 +60,11 @@ def table_path(path: str) -> str:
         )
     if not rest.strip("/"):
         raise WrongTable(f"{path}: which folder? Give {scheme}://BUCKET/FOLDER")
+    if scheme in HADOOP_SCHEMES and (not _PLAIN.fullmatch(rest) or unquote(rest) != rest):
+        raise WrongTable(
+            f"{path}: delta-rs finds a table at {scheme}:// again only under a plain name: letters, digits,"
+            " and any of . _ - + = ,"
+        )
     return path.rstrip("/")
 
 
@@ -67,7 +77,7 @@ class TableFolder:
     def new_file(self, path: str) -> NewFile:
         if is_remote(self.path):
             files, inner = self._place(path)
-            return _NewObject(files, inner)
+            return _NewObject(files, inner, hidden=self.path.startswith(_RENAMED))
         return _HiddenFile(Path(self.path, path))
 
     def open(self, path: str) -> Any:
@@ -162,14 +172,18 @@ class _HiddenFile:
 
 
 class _NewObject:
-    def __init__(self, files: Any, path: str) -> None:
+    def __init__(self, files: Any, path: str, *, hidden: bool) -> None:
         self._files = files
-        self._path = path
-        self.sink: Any = files.open_output_stream(path)
+        self._final = path
+        folder, _, name = path.rpartition("/")
+        self._path = f"{folder}/{UNFINISHED}{name}" if hidden else path
+        self.sink: Any = files.open_output_stream(self._path)
 
     def finish(self) -> tuple[int, int]:
         self.sink.close()
-        found = self._files.get_file_info(self._path)
+        if self._path != self._final:
+            self._files.move(self._path, self._final)
+        found = self._files.get_file_info(self._final)
         return found.size, found.mtime_ns // 1_000_000
 
     def abandon(self) -> None:

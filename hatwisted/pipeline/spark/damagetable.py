@@ -54,7 +54,8 @@ def _remote_rows(folder: str) -> list[tuple[object, ...]]:
     files, inner = remote_filesystem(folder)
     files.invalidate_cache(inner)
     names = files.ls(inner, detail=False) if files.isdir(inner) else []
-    lines = (line for name in names for line in files.cat_file(name).splitlines())
+    whole = (name for name in names if name.endswith(SUFFIX))
+    lines = (line for name in whole for line in files.cat_file(name).splitlines())
     return [tuple(json.loads(line).values()) for line in lines]
 
 
@@ -101,7 +102,7 @@ def _replace_local(folder: str, name: str, lines: str) -> None:
 
 
 def _replace_remote(url: str, lines: str) -> None:
-    """An object store's put is whole or not at all."""
+    """An object store's put is whole or not at all (and so is Hadoop's by hadoopfiles.py)."""
     files, path = remote_filesystem(url)
     if lines:
         files.makedirs(files._parent(path), exist_ok=True)

@@ -1,4 +1,5 @@
-"""Tables and logs at an object store: landed once through kills and rivals, read from there, refused in a line."""
+"""Tables and logs at each kind of object store: landed once through kills and rivals, read from there, refused in
+a line."""
 
 from __future__ import annotations
 
@@ -8,19 +9,24 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import fs
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE, PLACE
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.decode.storebytes import arrow_filesystem
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim, commit_files
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
@@ -36,25 +42,34 @@ from hatwisted.pipeline.jobs.rangecompare import Kind
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
 from tests.support.growing import TOPICS, GrowingStore
+from tests.support.lakes import Lake, lake_of
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import process_group
-from tests.support.s3server import s3_server
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(600)
 KILLS = times(3)
+ROUNDS, RIVALS = 5, 4
 LOCAL = LandOptions(engine="local", max_bytes_per_trigger=200_000)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def server() -> Iterator[None]:
-    with s3_server("lake") as environment, patch.dict(os.environ, environment):
-        yield
+@pytest.fixture(
+    scope="module",
+    params=[
+        "s3",
+        in_soak("hdfs", why="a JVM with Hadoop's two servers"),
+        in_soak("abfs", why="Azurite, fetched by npm"),
+    ],
+)
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("lake")
+    with lake_of(request.param, folder) as found, patch.dict(os.environ, found.environment):
+        yield found
 
 
 @pytest.fixture
-def address(request: pytest.FixtureRequest) -> str:
-    return f"s3://lake/{request.node.name}"
+def address(request: pytest.FixtureRequest, lake: Lake) -> str:
+    return f"{lake.address}/{request.node.originalname}"
 
 
 @pytest.fixture
@@ -71,15 +86,22 @@ def offsets(table: str) -> list[int]:
     return sorted(found)
 
 
-def lake() -> fs.FileSystem:
-    return fs.FileSystem.from_uri("s3://lake")[0]
-
-
 def objects(table: str) -> list[str]:
     """The names of the Parquet files there, whether a version mentions them or not."""
-    files, path = fs.FileSystem.from_uri(table)
-    found = files.get_file_info(fs.FileSelector(path, recursive=True))
+    files, path = arrow_filesystem(table)
+    found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
     return sorted(item.base_name for item in found if item.base_name.endswith(".parquet"))
+
+
+def copied(folder: Path, address: str) -> None:
+    """The folder's files, at this address."""
+    files, path = remote_place(address)
+    fs.copy_files(str(folder), path, destination_filesystem=files)
+
+
+def remote_place(address: str) -> tuple[Any, str]:
+    """The same as arrow_filesystem, but each character of the address stands for itself."""
+    return arrow_filesystem(address.replace("%", "%25"))
 
 
 def mentioned(table: str) -> list[str]:
@@ -96,7 +118,7 @@ def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_
     there = DeltaTable(address).to_pyarrow_table()
     log = read_arrow([str(store.root)]).read_all()
     assert there.sort_by("physical_offset").select(log.column_names).cast(log.schema).equals(log)
-    files, path = fs.FileSystem.from_uri(address)
+    files, path = arrow_filesystem(address)
     beside = [item.base_name for item in files.get_file_info(fs.FileSelector(path))]
     assert [name for name in beside if not name.startswith("topic=")] == ["_delta_log"]
 
@@ -104,11 +126,14 @@ def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_
 def test_a_table_there_is_audited_and_so_are_plain_files(store: GrowingStore, address: str) -> None:
     store.append(200)
     landed(store, address)
-    files, path = fs.FileSystem.from_uri(address)
+    files, path = arrow_filesystem(address)
     copy = f"{address}-copy"
     for item in files.get_file_info(fs.FileSelector(path, recursive=True)):
         if item.base_name.endswith(".parquet"):
-            files.copy_file(item.path, item.path.replace(path, f"{path}-copy", 1))
+            with files.open_input_stream(item.path) as source:
+                content = source.read()
+            with files.open_output_stream(item.path.replace(path, f"{path}-copy", 1)) as target:
+                target.write(content)
     stores = [str(store.root)]
     assert audit(InlineTasks(), stores, [address, copy]).identical
     DeltaTable(address).delete(f"physical_offset = {store.offsets[70]}")
@@ -117,7 +142,7 @@ def test_a_table_there_is_audited_and_so_are_plain_files(store: GrowingStore, ad
         (Kind.MISSING, address, store.offsets[70])
     ]
     with pytest.raises(PipelineError, match="a table without rows"):
-        audit(InlineTasks(), stores, ["s3://lake/nothing-there"])
+        audit(InlineTasks(), stores, [f"{address}-nothing-there"])
 
 
 def test_dead_letters_are_beside_a_table_there_too(store: GrowingStore, address: str, tmp_path: Path) -> None:
@@ -186,6 +211,29 @@ def test_of_two_claims_at_once_only_one_has_each_epoch(store: GrowingStore, addr
     assert sorted(epochs) == list(range(2, 10))
 
 
+def test_of_commits_of_the_same_version_one_is_taken(store: GrowingStore, address: str) -> None:
+    store.append(10)
+    landed(store, address)
+    once, taken = CommitProperties(max_commit_retries=0), []
+    rows = DeltaTable(address).to_pyarrow_table()
+    for _ in range(ROUNDS):
+        tables, start = [DeltaTable(address) for _ in range(RIVALS)], threading.Barrier(RIVALS)
+
+        def commit(table: DeltaTable, start: threading.Barrier = start) -> None:
+            start.wait()
+            with suppress(CommitFailedError, DeltaError):
+                write_deltalake(table, rows, mode="append", commit_properties=once)
+                taken.append(table)
+
+        rivals = [threading.Thread(target=commit, args=(table,)) for table in tables]
+        for rival in rivals:
+            rival.start()
+        for rival in rivals:
+            rival.join()
+    assert len(taken) == ROUNDS
+    assert DeltaTable(address).to_pyarrow_table().num_rows == (ROUNDS + 1) * rows.num_rows
+
+
 def test_exactly_once_through_kills(store: GrowingStore, address: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -218,7 +266,7 @@ def test_exactly_once_through_kills(store: GrowingStore, address: str) -> None:
 def test_a_log_at_an_object_store_lands_like_one_in_a_folder(store: GrowingStore, address: str) -> None:
     store.append(3_000)
     for name in ("broker-a", "broker-b"):
-        fs.copy_files(str(store.root), f"{address}/stores/{name}")
+        copied(store.root, f"{address}/stores/{name}")
     found = land([f"{address}/stores/broker-*"], f"{address}/table", LandOptions(engine="local"))
     rows = DeltaTable(f"{address}/table").to_pyarrow_table(columns=["physical_offset", "broker"])
     for broker in ("broker-a", "broker-b"):
@@ -232,11 +280,11 @@ def test_names_with_percent_signs_are_taken_as_they_are(store: GrowingStore, add
     """The end of a log whose last message is one of a group's retries is looked for in the queue of this topic."""
     store.append(2)
     place = f"{address}/50%/a%41"
-    fs.copy_files(str(store.root), place.removeprefix("s3://"), destination_filesystem=lake())
-    queue = f"{place.removeprefix('s3://')}/consumequeue/{TOPICS[1]}/0/{0:020d}"
+    copied(store.root, place)
+    files, queue = remote_place(f"{place}/consumequeue/{TOPICS[1]}/0/{0:020d}")
     last = store.records[-1]
     assert last.topic == TOPICS[1]
-    with lake().open_output_stream(queue) as file:
+    with files.open_output_stream(queue) as file:
         file.write(PLACE.pack(last.physical_offset, last.total_size).ljust(ENTRY_SIZE, b"\0"))
     assert read_arrow([place]).read_all()["physical_offset"].to_pylist() == store.offsets
     found = land([f"{address}/50%/a*"], f"{address}/table", LandOptions(engine="local"))
@@ -248,23 +296,53 @@ def test_a_table_s_address_means_the_same_to_all_that_write_there(store: Growing
     """delta-rs decodes what it can decode of it."""
     store.append(10)
     for name, place in (("a%20b", "a b"), ("c d", "c d"), ("50%", "50%")):
+        if " " in place and address.startswith("hdfs://"):
+            with pytest.raises(WrongTable, match="only under a plain name"):
+                landed(store, f"{address}/{name}")
+            continue
         assert landed(store, f"{address}/{name}").rows == 10
         assert offsets(f"{address}/{name}") == store.offsets
-        found = lake().get_file_info(fs.FileSelector(address.removeprefix("s3://")))
+        files, path = arrow_filesystem(address)
+        found = files.get_file_info(fs.FileSelector(path))
         assert [item.base_name for item in found if item.base_name == place] == [place]
 
 
-def test_what_cannot_be_reached_is_told_in_a_line(store: GrowingStore) -> None:
+def test_what_cannot_be_reached_is_told_in_a_line(store: GrowingStore, lake: Lake) -> None:
     store.append(10)
-    for table in ("s3://no-such-bucket/table", "s3://lake"):
+    for table in (f"{lake.nowhere}/table", lake.root):
         with pytest.raises(WrongTable) as told:
             landed(store, table)
-        assert "\n" not in str(told.value)
+        assert str(told.value).isprintable()
         assert table in str(told.value)
     with pytest.raises(PipelineError, match="no such folder"):
-        land(["s3://lake/nothing"], "s3://lake/table", LandOptions(engine="local"))
+        land([f"{lake.address}/nothing"], f"{lake.address}/table", LandOptions(engine="local"))
+    with pytest.raises(PipelineError) as told_of_log:
+        land([f"{lake.nowhere}/store"], f"{lake.address}/table", LandOptions(engine="local"))
+    assert str(told_of_log.value).isprintable()
     with pytest.raises(PipelineError, match="give a checkpoint"):
-        land(Stores((str(store.root),), {"mode": "failfast"}), "s3://lake/other", LandOptions(engine="spark"))
+        options = LandOptions(engine="spark")
+        land(Stores((str(store.root),), {"mode": "failfast"}), f"{lake.address}/other", options)
+
+
+@pytest.mark.parametrize("lake", [in_soak("hdfs", why="Hadoop's servers")], indirect=True)
+def test_whom_a_name_node_refuses_is_told_in_a_line(
+    store: GrowingStore, address: str, tmp_path: Path
+) -> None:
+    store.append(10)
+    copied(store.root, f"{address}/store")
+    files, path = arrow_filesystem(address)
+    files.handler.fs.client.set_permission(f"{path}/store/commitlog", 0o700)
+    command = [sys.executable, "-m", "hatwisted", "pipeline", "land"]
+    environment = os.environ | {"HADOOP_USER_NAME": "nobody"}
+    for log, table in ((f"{address}/store", f"{tmp_path}/table"), (str(store.root), f"{address}/table")):
+        done = subprocess.run(
+            [*command, log, table], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        *_, told = done.stderr.splitlines()
+        assert told.startswith(f"Error: {address}/")
+        assert "user=nobody" in told
+        assert told.isprintable()
 
 
 def test_the_command_lands_there(store: GrowingStore, address: str) -> None:

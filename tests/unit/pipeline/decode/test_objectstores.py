@@ -1,11 +1,15 @@
-"""What an address and the environment say of Azure's and Google's stores, to pyarrow as to delta-rs."""
+"""What an address and the environment say of Azure's, Google's and Hadoop's stores, to pyarrow as to delta-rs."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import product
-from unittest import TestCase
-from unittest.mock import patch
+from unittest import TestCase, skipUnless
+from unittest.mock import Mock, patch
 
 from pyarrow.fs import AzureFileSystem, FileSystem
 
@@ -14,6 +18,7 @@ from hatwisted.pipeline.decode.storebytes import (
     GOOGLE_SECONDS,
     arrow_filesystem,
     bucket_filesystem,
+    hadoop_files,
     remote_filesystem,
 )
 from hatwisted.pipeline.errors import PipelineError
@@ -74,29 +79,78 @@ class GoogleTests(TestCase):
 
 
 class HadoopTests(TestCase):
-    def test_a_machine_without_hadoop_s_client_is_told_what_to_set(self) -> None:
+    def setUp(self) -> None:
+        for kept in (bucket_filesystem, hadoop_files):
+            kept.cache_clear()
+            self.addCleanup(kept.cache_clear)
+
+    def test_a_machine_without_hdfs_native_is_told_to_install_it(self) -> None:
         """pyarrow's own error names a hundred places."""
-        bucket_filesystem.cache_clear()
-        self.addCleanup(bucket_filesystem.cache_clear)
         for library, path in product(("libjvm", "libhdfs"), ("hdfs://names:8020/lake", "viewfs://ours/lake")):
             error = OSError(f"Unable to load {library} dlopen(/usr/lib/jvm) failed: no such file " * 20)
             for reach in (arrow_filesystem, remote_filesystem):
                 with (
+                    without_native(),
                     patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": error}),
                     patch("fsspec.core.url_to_fs", side_effect=error),
                     self.assertRaises(PipelineError) as told,
                 ):
                     reach(path)
                 line = str(told.exception)
-                self.assertTrue(line.startswith(f"{path}: {library} isn't found"), line)
+                self.assertTrue(
+                    line.startswith(f"{path}: {path[: path.index(':')]}:// needs hdfs-native: pip"), line
+                )
                 self.assertLess(len(line), 250)
-                self.assertIn("set JAVA_HOME, HADOOP_HOME, and CLASSPATH", line)
+                self.assertIn(f"{library} isn't found: JAVA_HOME, HADOOP_HOME, and CLASSPATH", line)
 
     def test_other_errors_stay_what_they_are(self) -> None:
-        bucket_filesystem.cache_clear()
-        self.addCleanup(bucket_filesystem.cache_clear)
         with (
+            without_native(),
             patch("pyarrow.fs.FileSystem", **{"from_uri.side_effect": OSError("no route to names")}),
             self.assertRaisesRegex(PipelineError, "^hdfs://names:8020/lake: no route to names$"),
         ):
             arrow_filesystem("hdfs://names:8020/lake")
+
+    @skipUnless(find_spec("hdfs_native"), 'hdfs-native isn\'t installed: pip install "hatwisted[hdfs]"')
+    def test_each_character_of_a_log_s_path_stands_for_itself(self) -> None:
+        files, path = remote_filesystem("hdfs://names:8020/50%/a%41#b?c d")
+        self.assertEqual((files.protocol, path), ("hdfs", "/50%/a%41#b?c d"))
+        self.assertEqual(files.unstrip_protocol(path), "hdfs://names:8020/50%/a%41#b?c d")
+        self.assertEqual(arrow_filesystem("hdfs://names:8020/a%20b")[1], "/a b")
+
+    @skipUnless(find_spec("hdfs_native"), 'hdfs-native isn\'t installed: pip install "hatwisted[hdfs]"')
+    def test_a_name_node_that_refuses_is_asked_for_less_than_a_minute(self) -> None:
+        from hatwisted.pipeline.decode.hadoopfiles import ATTEMPTS
+
+        with patch("hdfs_native.fsspec.Client") as client:
+            remote_filesystem("hdfs://names:8020/lake")
+        client.assert_called_once_with(
+            "hdfs://names:8020", {"dfs.client.failover.max.attempts": str(ATTEMPTS)}
+        )
+
+    @skipUnless(find_spec("hdfs_native"), 'hdfs-native isn\'t installed: pip install "hatwisted[hdfs]"')
+    def test_what_a_name_node_refuses_is_an_error_of_files(self) -> None:
+        files, _ = remote_filesystem("hdfs://names:8020/")
+        # As hdfs-native has it: a value of Rust's, printed.
+        for refusal, told in (
+            (
+                r'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=x,'
+                r' inode=\"/a\"\n\tat org.apache.hadoop.Server(Server.java:1)\n")',
+                r"AccessControlException: Permission denied: user=x, inode=\"/a\"",
+            ),
+            ('RPCError("org.apache.hadoop.ipc.StandbyException", "standby")', "StandbyException: standby"),
+            ("OperationFailed", "OperationFailed"),
+        ):
+            with (
+                patch.object(files, "client", Mock(**{"get_file_info.side_effect": RuntimeError(refusal)})),
+                self.assertRaises(OSError) as raised,
+            ):
+                files.isdir("/a")
+            self.assertEqual(str(raised.exception), told)
+
+
+@contextmanager
+def without_native() -> Iterator[None]:
+    """As if it weren't installed."""
+    with patch.dict(sys.modules, {"hatwisted.pipeline.decode.hadoopfiles": None}):
+        yield
