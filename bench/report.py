@@ -57,8 +57,8 @@ SPARK_KAFKA = "spark-kafka"
 SPARK_KAFKA_INTRO = """### Beside Spark's Kafka source
 
 The same bodies of 1 KiB, read by the same Spark with the same settings: ours from a log, Spark's own source from a
-topic of four partitions of a Kafka {version} broker on the same machine. Both are in the page cache, and the first
-run of each isn't counted. What Kafka's broker costs besides stands in the notes.
+topic of four partitions of a Kafka {version} broker on the same machine. Both are in the page cache as far as
+memory goes, and the first run of each isn't counted. What Kafka's broker costs besides stands in the notes.
 
 """
 
