@@ -202,9 +202,7 @@ def _unpack(name: str, folder: Path) -> None:
 
 def _child(name: str, report: Path, options: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tools.fuzz", "--target", name, "--report", str(report), "--", *options]
-    return subprocess.run(
-        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, errors="replace")
 
 
 def _stats(text: str) -> dict[str, int]:

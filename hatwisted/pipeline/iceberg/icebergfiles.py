@@ -6,12 +6,15 @@ Rows wait until there are `FLUSH_BYTES`; then each partition's open file gets a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hatwisted.pipeline.delta.errors import Fenced, GoneFile
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import FileIds
@@ -89,17 +92,29 @@ class IcebergFiles:
     def flush(self) -> None:
         """Write what waits."""
         self._waiting_bytes = 0
-        with plainly(self._name):
+        with plainly(self._name), _fenced(self._name):
             self._files.flush()
 
     def close(self) -> list[DataFile]:
-        """Every file, whole; they are the caller's from now on."""
-        with plainly(self._name):
+        """Every file, whole; they are the caller's from now on. Raises Fenced if one is gone."""
+        with plainly(self._name), _fenced(self._name):
             return self._files.close()
 
     def drop(self) -> None:
         """Remove what was written and isn't the caller's: no snapshot mentions it."""
         self._files.drop()
+
+
+@contextmanager
+def _fenced(name: str) -> Iterator[None]:
+    """A landing's file that is gone was one of a run that has ended, to whoever took over."""
+    try:
+        yield
+    except GoneFile as error:
+        raise Fenced(
+            f"{name}: {error}: a later run of the same logs took over, and removed what this one can't commit"
+            " any more; stop one of the two landings"
+        ) from error
 
 
 def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[DataFile]:

@@ -29,6 +29,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.utils.properties import property_as_int
 
 from hatwisted.pipeline.delta.datafiles import MAX_OPEN_FILES
+from hatwisted.pipeline.delta.errors import GoneFile
 from hatwisted.pipeline.delta.landedrows import END_TIME, FIRST_TIME
 from hatwisted.pipeline.delta.partitionrows import grouped
 from hatwisted.pipeline.iceberg.fileids import FileIds
@@ -95,7 +96,8 @@ class OpenFiles:
             file.abandon()
         finished, self._finished = self._finished, []
         for done in finished:
-            self._io.delete(done.file_path)
+            with contextlib.suppress(FileNotFoundError):  # a later run has removed it
+                self._io.delete(done.file_path)
 
     def _partition_values(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """What the fields of the table's partitions are for each row."""
@@ -175,14 +177,18 @@ class _OpenFile:
         self.written += rows.nbytes
 
     def finish(self) -> DataFile:
-        """Close it."""
+        """Close it. Raises GoneFile."""
         statistics = self._writer.close()
+        try:
+            size = len(self._output)
+        except FileNotFoundError as error:
+            raise GoneFile(f"{self._path} is gone before it was finished") from error
         file = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self._path,
             file_format=FORMAT,
             partition=Record() if self._key is None else self._key.partition,
-            file_size_in_bytes=len(self._output),
+            file_size_in_bytes=size,
             sort_order_id=None,
             spec_id=self._metadata.default_spec_id,
             equality_ids=None,

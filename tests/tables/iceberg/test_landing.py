@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyiceberg.table
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import DayTransform
@@ -218,6 +219,25 @@ class OnceTests(IcebergCase):
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)
 
+    def test_whose_files_a_later_run_removes_while_they_are_written_is_told_so(self) -> None:
+        self.store.append(100)
+        length, begun = PyArrowFile.__len__, threading.Event()
+
+        def late(file: PyArrowFile) -> int:
+            if file.location.endswith(".parquet") and not begun.is_set():
+                begun.set()
+                self.land()
+            return length(file)
+
+        with (
+            patch.object(PyArrowFile, "__len__", late),
+            self.assertRaisesRegex(
+                Fenced, r"^[^\n]*\.parquet is gone .* a later run of the same logs took over"
+            ),
+        ):
+            self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
+
     def test_the_same_batch_between_look_and_leap_is_refused(self) -> None:
         self.store.append(50)
         with self.interfere(self.land), self.assertRaises(Fenced):
@@ -307,6 +327,24 @@ class OnceTests(IcebergCase):
         finished = files.close()
         files.drop()  # its commit failed: who knows what became of it
         self.assertEqual(len(self.data_files() - before), len(finished))
+
+    def test_one_that_is_removed_before_it_is_finished_says_that_a_later_run_took_over(self) -> None:
+        self.store.append(60)
+        self.land()
+        before = self.data_files()
+        rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
+        files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
+        with patch.object(icebergfiles, "FLUSH_BYTES", 1):
+            files.write(rows)
+        for path in (self.folder / "warehouse").rglob("*.parquet"):
+            if path.name not in before:
+                path.unlink()
+        with self.assertRaisesRegex(
+            Fenced, "gone before it was finished: a later run of the same logs took over"
+        ):
+            files.close()
+        files.drop()
+        self.assertEqual(self.data_files(), before)
 
 
 class FoundAgainTests(IcebergCase):
