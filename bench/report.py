@@ -52,6 +52,15 @@ figure's first run, in which the JVM warms up, isn't counted. "Row by row" is wh
 Python loop with a dict for each message, and Parquet written by the thousands.
 
 """
+SPARK_KAFKA = "spark-kafka"
+"""One of those, beside something else."""
+SPARK_KAFKA_INTRO = """### Beside Spark's Kafka source
+
+The same bodies of 1 KiB, read by the same Spark with the same settings: ours from a log, Spark's own source from a
+topic of four partitions of a Kafka {version} broker on the same machine. Both are in the page cache as far as
+memory goes, and the first run of each isn't counted. What Kafka's broker costs besides stands in the notes.
+
+"""
 
 
 def machine() -> dict[str, str]:
@@ -84,8 +93,11 @@ def markdown(results: Results, plots: list[tuple[str, str]]) -> str:
     text += _table("RocketMQ", [row for name, row in rows.items() if not name.startswith((KAFKA, *PIPELINE))])
     if beside := [row for name, row in rows.items() if name.startswith(KAFKA)]:
         text += KAFKA_INTRO.format(version=kafkapair.VERSION) + _table("Kafka", beside)
-    if pipeline := [row for name, row in rows.items() if name.startswith(PIPELINE)]:
+    pipeline = [row for name, row in rows.items() if name.startswith(PIPELINE) and name != SPARK_KAFKA]
+    if pipeline:
         text += PIPELINE_INTRO + _table("row by row", pipeline)
+    if row := rows.get(SPARK_KAFKA):
+        text += SPARK_KAFKA_INTRO.format(version=kafkapair.VERSION) + _table("Kafka's source", [row])
     text += "".join(f"![{title}]({path})\n\n" for title, path in plots)
     text += "## Notes\n\n"
     usual = results["machine"]["processor"]
