@@ -22,6 +22,7 @@ from bench import (
     catchup,
     consuming,
     history,
+    landing,
     manytopics,
     peers,
     protecting,
@@ -31,6 +32,7 @@ from bench import (
     scaling,
     sending,
     sparking,
+    sparkpeers,
     waiting,
     watching,
 )
@@ -71,15 +73,18 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "spark-decode": sparking.decode,
     "spark-count": sparking.count,
     "spark-land": sparking.land,
+    "land-local": landing.land_local,
     "spark-trigger": sparking.trigger,
     "spark-audit": sparking.audit,
     "spark-growth": sparking.growth,
+    "spark-kafka": sparkpeers.spark_kafka,
 }
 STORES = REPOSITORY / "var" / "bench"
 RESULTS = REPOSITORY / "bench" / "results" / "latest.json"
 HISTORY = RESULTS.with_name("history.jsonl")
 DOCUMENT = REPOSITORY / "docs" / "benchmarks.md"
 BUSY = 1.0  # load from which on a row says that the machine wasn't its own
+MOST_GIB = 1024
 FREE_BYTES = 40 << 30  # the fullest rows hold four stores of up to 10 GB
 
 
@@ -88,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = _contenders(options.no_java, options.no_ours)
     if not _enough_room(options.quick):
         return 1
-    arena = Arena(STORES, kinds, options.quick)
+    arena = Arena(STORES, kinds, options.quick, sorted(options.gib))
     results = _earlier(options)
     begun, version = time.monotonic(), history.revision()
     chosen = options.only or list(ROWS)
@@ -114,9 +119,23 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="seconds instead of minutes a row; to see it work"
     )
+    parser.add_argument(
+        "--gib",
+        action="append",
+        type=_size,
+        default=[],
+        help="a size for the rows over sizes, spark-growth and spark-kafka (may be repeated)",
+    )
     parser.add_argument("--no-java", action="store_true", help="hatwisted alone")
     parser.add_argument("--no-ours", action="store_true", help="RocketMQ alone")
     return parser.parse_args(arguments)
+
+
+def _size(text: str) -> float:
+    size = float(text)
+    if not 0 < size <= MOST_GIB:
+        raise argparse.ArgumentTypeError(f"a size is more than 0 and at most {MOST_GIB} GiB, not {text}")
+    return size
 
 
 def _contenders(no_java: bool, no_ours: bool) -> list[Kind]:

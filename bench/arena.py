@@ -50,11 +50,12 @@ class RowFailed(Exception):
 
 @dataclass
 class Arena:
-    """One run of the benchmark."""
+    """One run of the benchmark. sizes: GiB, of rows over sizes; none for what a row has of its own."""
 
     folder: Path
     kinds: Sequence[Kind]
     quick: bool = False
+    sizes: Sequence[float] = ()
     prefix: str = ""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 

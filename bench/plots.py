@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from bench import history
+from bench.sparkpeers import ALL, LAND, SAME
 
 COLOURS = {"ours": "#2b6cb0", "java": "#c05621", "other": "#4a5568"}
 NAMES = {"ours": "hatwisted", "java": "RocketMQ"}
@@ -126,14 +127,19 @@ def _topics(axes: Axes, series: Series) -> None:
 
 
 def _data_growth(axes: Axes, series: Series) -> None:
-    xs = [point["gib"] for point in series["data"]]
-    axes.plot(
-        xs, [point["seconds"] for point in series["data"]], "o-", color=COLOURS["ours"], label="seconds"
-    )
+    for key, style in (("data", "o-"), ("cores", "o--")):
+        points = [point for point in series[key] if "gib" in point]
+        if not points:
+            continue
+        xs, ys = [point["gib"] for point in points], [point["seconds"] for point in points]
+        cores = points[0].get("cores", 2)
+        label = f"{cores} core{'s' if cores > 1 else ''}"
+        axes.plot(xs, ys, style, color=COLOURS["ours"], label=label)
     axes.set_xlabel("log, GiB")
     axes.set_ylabel("seconds, all columns")
     memory = axes.twinx()
     for which, style in (("python", "--"), ("jvm", ":")):
+        xs = [point["gib"] for point in series["data"]]
         ys = [point[which] for point in series["data"]]
         memory.plot(xs, ys, f"o{style}", color=COLOURS["other"], label=f"{which}, MB")
     memory.set_ylim(bottom=0)
@@ -142,13 +148,30 @@ def _data_growth(axes: Axes, series: Series) -> None:
 
 
 def _partition_growth(axes: Axes, series: Series) -> None:
-    for key, label in (("splits", "two cores, by partitions"), ("cores", "by cores")):
-        xs = [point.get("partitions", point.get("cores")) for point in series[key]]
-        ys = [point["seconds"] for point in series[key]]
-        axes.plot(xs, ys, "o-", color=COLOURS["ours" if key == "splits" else "java"], label=label)
+    xs = [point["partitions"] for point in series["splits"]]
+    ys = [point["seconds"] for point in series["splits"]]
+    axes.plot(xs, ys, "o-", color=COLOURS["ours"])
     axes.set_xscale("log", base=2)
-    axes.set_xlabel("partitions, or cores")
-    axes.set_ylabel("seconds for 4 GiB, all columns")
+    axes.set_xlabel("partitions")
+    axes.set_ylabel("seconds for 4 GiB, all columns, two cores")
+
+
+def _beside_kafka(what: str) -> Callable[[Axes, Series], None]:
+    def draw(axes: Axes, series: Series) -> None:
+        for kind, name in (("ours", NAMES["ours"]), ("java", "Spark's Kafka source")):
+            for cores, style in ((1, "o--"), (2, "o-")):
+                points = [
+                    point
+                    for point in series["points"]
+                    if (point["kind"], point["cores"], point["what"]) == (kind, cores, what)
+                ]
+                xs, ys = [point["gib"] for point in points], [point["seconds"] for point in points]
+                label = f"{name}, {cores} core{'s' if cores > 1 else ''}"
+                axes.plot(xs, ys, style, color=COLOURS[kind], label=label)
+        axes.set_xlabel("log, GiB")
+        axes.set_ylabel("seconds")
+
+    return draw
 
 
 PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
@@ -159,6 +182,24 @@ PLOTS: list[tuple[str, str, str, Callable[[Axes, Series], None]]] = [
     ("silent-slave", "ack-cost", "Cost of one ack by number of waiting puts", _acks),
     ("dispatch-lag", "dispatch-lag", "How far queues and index lag behind the log at full batch rate", _lag),
     ("spark-growth", "spark-data", "Pipeline: time and memory over the log's size", _data_growth),
-    ("spark-growth", "spark-partitions", "Pipeline: time over partitions and cores", _partition_growth),
+    ("spark-growth", "spark-partitions", "Pipeline: time over partitions", _partition_growth),
+    (
+        "spark-kafka",
+        "spark-kafka-all",
+        "Beside Spark's Kafka source: all columns to nowhere",
+        _beside_kafka(ALL),
+    ),
+    (
+        "spark-kafka",
+        "spark-kafka-same",
+        "Beside Spark's Kafka source: its columns to nowhere",
+        _beside_kafka(SAME),
+    ),
+    (
+        "spark-kafka",
+        "spark-kafka-land",
+        "Beside Spark's Kafka source: landing with zstd",
+        _beside_kafka(LAND),
+    ),
     ("topics", "topics", "Creating topics: until name server and slave know them", _topics),
 ]

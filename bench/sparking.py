@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 from bench.arena import Arena, RowFailed
 from bench.figures import Outcome, Values, absolute_figure
 from bench.logmaker import make_store
+from bench.processtree import descendants
 from bench.sampling import Sample, Sampler
 from testbed.brokergroup import JAVA, OURS
 from testbed.processes import REPOSITORY
@@ -41,7 +42,14 @@ PROTOTYPE = [
 ]
 """The fixed fields, topic and body: no maps, lists and host texts."""
 GIB = 1 << 30
+LEFT_FREE = 2 << 30
+"""Bytes of the disk that stay free."""
 ROWWISE_BYTES = 256 << 20
+GROWTH = (1, 2, 4, 8, 16, 32)
+"""GiB; `--gib` chooses others. One log is there at a time."""
+SPLIT_AT = 4
+"""GiB of the log that is split in several ways."""
+CORES = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,26 @@ def log(arena: Arena, size: int, body: int, name: str = "log") -> Iterator[Log]:
     folder = arena.folder / f"spark-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     try:
+        need_room(arena, size)
         arena.say(f"making a log of {size / GIB:.2f} GiB, bodies of {body} bytes")
         records = make_store(folder, size, body)
         os.sync()
         yield Log(folder, size, records)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def cores_of(arena: Arena) -> tuple[int, ...]:
+    """How many cores Spark has by turns."""
+    return CORES[-1:] if arena.quick else CORES
+
+
+def need_room(arena: Arena, size: int) -> None:
+    """Refuse what would fill the disk."""
+    arena.folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(arena.folder).free
+    if free < size + LEFT_FREE:
+        raise RowFailed(f"{free / GIB:.1f} GiB are free, {(size + LEFT_FREE) / GIB:.1f} GiB are needed")
 
 
 def run_job(arena: Arena, **job: Any) -> list[dict[str, Any]]:
@@ -75,8 +97,19 @@ def run_job(arena: Arena, **job: Any) -> list[dict[str, Any]]:
     return finished(process.returncode, output, errors)
 
 
+def run_jobs(arena: Arena, jobs: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """As `run_job`, of several jobs that one process does one after the other: one Spark for all of them."""
+    process = _start(json.dumps(jobs))
+    output, errors = process.communicate()
+    lines = finished(process.returncode, output, errors)
+    return [[line for line in lines if line["place"] == place] for place in range(len(jobs))]
+
+
 def start_job(arena: Arena, **job: Any) -> subprocess.Popen[str]:
-    text = json.dumps({"repeats": arena.repeats, **job})
+    return _start(json.dumps({"repeats": arena.repeats, **job}))
+
+
+def _start(text: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "bench.sparkjob", text]
     return subprocess.Popen(
         command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -124,7 +157,7 @@ def count(arena: Arena) -> Outcome:
             (ONE, 2.3, "one column"),
         ):
             results = run_job(arena, job="count", path=str(made.path), columns=columns)
-            _check(results, made.records)
+            check_rows(results, made.records)
             values: Values = {OURS: rates(results, made.records / 1e6)}
             label = f"Spark local[2], count over {made.size / GIB:.1f} GiB, {what}"
             outcome.figures.append(
@@ -145,7 +178,7 @@ def land(arena: Arena) -> Outcome:
             values[JAVA] = rates(results, made.size / 1e6)
         with log(arena, 4 * GIB, 1024) as made:
             results = run_job(arena, job="land", path=str(made.path), table=table)
-            _check(results, made.records)
+            check_rows(results, made.records)
             values[OURS] = rates(results, made.size / 1e6)
     finally:
         shutil.rmtree(table, ignore_errors=True)
@@ -171,7 +204,7 @@ def audit(arena: Arena) -> Outcome:
     with log(arena, 4 * GIB, 1024, "master") as made, log(arena, 4 * GIB, 1024, "slave") as copy:
         paths = [str(made.path), str(copy.path)]
         results = run_job(arena, job="audit", paths=paths)
-        _check(results, made.records)
+        check_rows(results, made.records)
         values: Values = {OURS: rates(results, (made.size + copy.size) / 1e9)}
     label = f"audit of two stores of {made.size / GIB:.1f} GiB, local[2]"
     outcome.figures.append(absolute_figure(label, "GB/s of log", values, "≥ 1 GB/s", at_least=1.0, digits=2))
@@ -179,25 +212,29 @@ def audit(arena: Arena) -> Outcome:
 
 
 def growth(arena: Arena) -> Outcome:
-    """Time and memory over data (1 to 16 GiB) and time over cores and split sizes, all columns."""
+    """Time and memory over data (1 to 32 GiB) with one core and two, and time over split sizes, all columns."""
     outcome = Outcome()
     outcome.series = {"data": [], "cores": [], "splits": []}
-    for gib in (1, 2, 4, 8, 16):
-        with log(arena, gib * GIB, 1024) as made:
-            result, peak = _watched(arena, made)
-            point = {"gib": made.size / GIB, "seconds": result["seconds"], **peak}
-            outcome.series["data"].append(point)
-            if gib == 4:
-                _over_partitions(arena, made, outcome)
+    sizes = arena.sizes or GROWTH
+    for gib in sizes:
+        with log(arena, int(gib * GIB), 1024) as made:
+            for cores in cores_of(arena):
+                result, peak = _watched(arena, made, cores)
+                which = "data" if cores == max(CORES) else "cores"
+                point = {"gib": made.size / GIB, "cores": cores, "seconds": result["seconds"], **peak}
+                outcome.series[which].append(point)
+            if gib == SPLIT_AT:
+                _over_splits(arena, made, outcome)
     first, last = outcome.series["data"][0], outcome.series["data"][-1]
+    extent = f"{first['gib']:g} to {last['gib']:g} GiB"
     for which in ("python", "jvm"):
         values: Values = {OURS: [point[which] for point in outcome.series["data"]]}
-        label = f"anonymous memory of Spark's {'Python workers' if which == 'python' else 'JVM'}, 1 to 16 GiB"
+        label = f"anonymous memory of Spark's {'Python workers' if which == 'python' else 'JVM'}, {extent}"
         outcome.figures.append(absolute_figure(label, "MB at most", values, "flat"))
     grown = {OURS: [last["python"] / max(1.0, first["python"])]}
     outcome.figures.append(
         absolute_figure(
-            "workers' memory at 16 GiB, compared with 1 GiB",
+            f"workers' memory at {last['gib']:g} GiB, compared with {first['gib']:g} GiB",
             "x",
             grown,
             "flat: ≤ 1.25x",
@@ -208,12 +245,7 @@ def growth(arena: Arena) -> Outcome:
     return outcome
 
 
-def _over_partitions(arena: Arena, made: Log, outcome: Outcome) -> None:
-    for cores in (1, 2):
-        results = run_job(
-            arena, job="count", path=str(made.path), columns=None, master=f"local[{cores}]", repeats=1
-        )
-        outcome.series["cores"].append({"cores": cores, "seconds": results[-1]["seconds"]})
+def _over_splits(arena: Arena, made: Log, outcome: Outcome) -> None:
     for split in (4, 16, 64, 256, 1024):
         results = run_job(arena, job="count", path=str(made.path), columns=None, split=split << 20, repeats=1)
         outcome.series["splits"].append(
@@ -221,22 +253,23 @@ def _over_partitions(arena: Arena, made: Log, outcome: Outcome) -> None:
         )
 
 
-def _watched(arena: Arena, made: Log) -> tuple[dict[str, Any], Sample]:
-    process = start_job(arena, job="count", path=str(made.path), columns=None, repeats=1)
+def _watched(arena: Arena, made: Log, cores: int) -> tuple[dict[str, Any], Sample]:
+    master = f"local[{cores}]"
+    process = start_job(arena, job="count", path=str(made.path), columns=None, master=master, repeats=1)
     with Sampler(lambda: _tree_memory(process.pid)) as sampler:
         output, errors = process.communicate()
     results = finished(process.returncode, output, errors)
     if not sampler.samples:
         raise RowFailed(f"no memory samples: {sampler.failure}")
     peak = {which: max(sample[which] for sample in sampler.samples) for which in ("python", "jvm")}
-    arena.say(f"{made.size / GIB:.1f} GiB: {results[-1]['seconds']:.1f} s, {peak}")
+    arena.say(f"{made.size / GIB:.2f} GiB, {cores} cores: {results[-1]['seconds']:.1f} s, {peak}")
     return results[-1], peak
 
 
 def _tree_memory(root: int) -> Sample:
     """Anonymous memory (MB) of the JVM below `root` and of all Python workers below that."""
     memory: Sample = {"python": 0.0, "jvm": 0.0}
-    for process in _descendants(root):
+    for process in descendants(root):
         try:
             status = Path(f"/proc/{process}/status").read_text()
             name = Path(f"/proc/{process}/comm").read_text().strip()
@@ -247,23 +280,7 @@ def _tree_memory(root: int) -> Sample:
     return memory
 
 
-def _descendants(root: int) -> list[int]:
-    found, waiting = [], [root]
-    while waiting:
-        try:
-            children = [
-                int(child)
-                for task in Path(f"/proc/{waiting.pop()}/task").iterdir()
-                for child in (task / "children").read_text().split()
-            ]
-        except OSError:
-            continue
-        found += children
-        waiting += children
-    return found
-
-
-def _check(results: list[dict[str, Any]], records: int) -> None:
+def check_rows(results: list[dict[str, Any]], records: int) -> None:
     """A rate over other rows than the log has means nothing."""
     seen = {result["rows"] for result in results}
     if seen != {records}:

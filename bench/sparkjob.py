@@ -1,12 +1,14 @@
 """One measured piece of pipeline work in a process of its own: `python -m bench.sparkjob '{"job": "count", ...}'`.
 
 A Spark session keeps what an earlier query warmed, and its memory; a row that wants figures which mean
-something starts afresh. Prints one JSON line a repetition: {"seconds", "rows"}, the first marked "cold".
+something starts afresh. Prints one JSON line a repetition: {"seconds", "rows", "cpu" and others}, the first
+marked "cold".
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -17,6 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench import kafkajob
+from bench.processtree import cpu_seconds
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
 
@@ -151,18 +155,35 @@ def _write(rows: list[dict[str, Any]], path: Path) -> int:
 
 
 JOBS: dict[str, Callable[[Job], Callable[[], int]]] = {
-    work.__name__: work for work in (decode, count, land, audit, trigger, rowwise)
+    work.__name__: work
+    for work in (
+        *(decode, count, land, audit, trigger, rowwise),
+        *(kafkajob.fill, kafkajob.noop, kafkajob.land_log, kafkajob.land_topic),
+    )
 }
 
 
 def main(text: str) -> None:
-    job: Job = json.loads(text)
+    """Print a line for each repetition of a job, or of several jobs one after the other, "place" in their list.
+    "cpu": seconds of this process, its JVM and its workers; "broker": of the
+    process that the job names so."""
+    given = json.loads(text)
+    for place, job in enumerate(given if isinstance(given, list) else [given]):
+        _do(place, job)
+
+
+def _do(place: int, job: Job) -> None:
     run = JOBS[job["job"]](job)
+    watched = {"cpu": os.getpid(), **({"broker": job["broker"]} if "broker" in job else {})}
     for number in range(job.get("repeats", 3) + 1):
         begun = time.perf_counter()
+        before = {name: cpu_seconds(process) for name, process in watched.items()}
         rows = run()
         figures = {"seconds": time.perf_counter() - begun, "rows": rows, "cold": number == 0}
-        print(json.dumps({**figures, "triggers": job.get("triggers", [])}), flush=True)
+        costs = {name: cpu_seconds(process) - before[name] for name, process in watched.items()}
+        print(
+            json.dumps({"place": place, **figures, **costs, "triggers": job.get("triggers", [])}), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -76,11 +76,8 @@ class KafkaPair:
 
     def start(self) -> None:
         """Both, with an empty topic that both have."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for number in (1, 2):
-            conf = write_conf(self._conf(number), self._settings(number))
-            self._tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf))
-        self.leader.start()
+        self.start_leader()
+        self._format(2)
         self.follower.start()
         topic = ("--topic", TOPIC, "--bootstrap-server", self.address)
         command = "org.apache.kafka.tools.TopicCommand"
@@ -90,6 +87,20 @@ class KafkaPair:
             lambda: re.search(r"Isr: 1,2\b", self._tool(command, "--describe", *topic)),
             TOOL_SECONDS,
             "Kafka's follower is in sync",
+        )
+
+    def start_leader(self) -> None:
+        """That one alone, without a topic."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._format(1)
+        self.leader.start()
+
+    def create(self, topic: str, partitions: int) -> None:
+        """A topic that the leader alone has."""
+        self._tool(
+            *("org.apache.kafka.tools.TopicCommand", "--create", "--bootstrap-server", self.address),
+            *("--topic", topic, "--config", "min.insync.replicas=1"),
+            *("--replica-assignment", ",".join("1" * partitions)),
         )
 
     @property
@@ -113,6 +124,10 @@ class KafkaPair:
         if found is None or int(found[1]) != records:
             raise KafkaFailed(f"the producer said: {said[-300:]}")
         return Sent(records, float(found[2]), float(found[4]), float(found[5]), float(found[3]))
+
+    def _format(self, number: int) -> None:
+        conf = write_conf(self._conf(number), self._settings(number))
+        self._tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(conf))
 
     def _conf(self, number: int) -> Path:
         return self.folder / f"kafka-{number}.properties"

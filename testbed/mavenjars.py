@@ -26,7 +26,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 DEPENDENCY = (
     "    <dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-    "<version>{version}</version>{exclusions}</dependency>"
+    "<version>{version}</version>{classifier}{exclusions}</dependency>"
 )
 EXCLUSIONS = (
     "<exclusions><exclusion><groupId>{group}</groupId><artifactId>{artifact}</artifactId></exclusion>"
@@ -47,7 +47,7 @@ class MavenJars:
     - artifacts: ids; they come with all that they need
     - version: of all of them
     - without: GROUP:ARTIFACT, what they need and comes in another way
-    - others: GROUP:ARTIFACT:VERSION, besides
+    - others: GROUP:ARTIFACT:VERSION or GROUP:ARTIFACT:VERSION:CLASSIFIER, besides
     """
 
     name: str
@@ -106,7 +106,10 @@ class MavenJars:
             raise JarsMissing(f"Maven can't fetch {what}: {' '.join(errors[:2])[:400]}")
 
     def _dependency(self, coordinates: str) -> str:
-        group, artifact, version = coordinates.split(":")
+        group, artifact, version, *classified = coordinates.split(":")
         left_out, _, name = self.without.partition(":")
         exclusions = EXCLUSIONS.format(group=left_out, artifact=name) if name else ""
-        return DEPENDENCY.format(group=group, artifact=artifact, version=version, exclusions=exclusions)
+        classifier = "".join(f"<classifier>{each}</classifier>" for each in classified)
+        return DEPENDENCY.format(
+            group=group, artifact=artifact, version=version, classifier=classifier, exclusions=exclusions
+        )

@@ -147,7 +147,9 @@ def difference_told(one: Path, other: Path, at: int) -> str:
     unequal = [place for place, (left, right) in enumerate(pairs) if left != right]
     zeros = [rest.count(0, 0, unequal[-1] + 1) if unequal else 0 for rest in rests]
     span = unequal[-1] + 1 if unequal else 0
-    lines.append(f"{len(unequal)} of {span} bytes from {at} on differ in that file, zeros among them: {zeros}")
+    lines.append(
+        f"{len(unequal)} of {span} bytes from {at} on differ in that file, zeros among them: {zeros}"
+    )
     return "\n".join(lines)
 
 

@@ -135,7 +135,7 @@ def run(name: str, seconds: int) -> Figures:
         if figures.get("slowest", 0.0) > slowest:
             slowest, size = figures["slowest"], figures["size"]
         if done.returncode:
-            print(done.stderr[-3000:], file=sys.stderr)
+            print(done.stdout[-3000:], done.stderr[-1000:], sep="\n", file=sys.stderr)
             if len(list(crashes.iterdir())) - known > 5:
                 break
     return Figures(inputs, len(list(crashes.iterdir())) - known, slowest, size, memory)
@@ -202,9 +202,7 @@ def _unpack(name: str, folder: Path) -> None:
 
 def _child(name: str, report: Path, options: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tools.fuzz", "--target", name, "--report", str(report), "--", *options]
-    return subprocess.run(
-        command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
-    )
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, errors="replace")
 
 
 def _stats(text: str) -> dict[str, int]:

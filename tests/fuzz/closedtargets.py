@@ -14,7 +14,6 @@ from twisted.internet.address import IPv4Address
 from twisted.python.failure import Failure
 
 from hatwisted.assembly.parts import Parts
-from hatwisted.clientcore.credentials import Credentials
 from hatwisted.remoting.proxyprotocol import ProxiedFactory
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.wire.networks import Networks
@@ -31,11 +30,11 @@ from tests.fuzz.servertargets import (
 )
 from tests.fuzz.target import Target
 from tests.fuzz.turns import TURNS
-from tests.unit.acl.files import ADMIN, SAMPLE, USER
+from tests.unit.acl.files import ADMIN, OTHER_SECRET, SAMPLE, USER
 
 PROXY = "10.8.0.1"
 ACCOUNTS = "/home/plain_acl.yml"
-SIGNERS = (ADMIN, USER, Credentials(ADMIN.access_key, "wrong-secret"), None)
+SIGNERS = (ADMIN, USER, OTHER_SECRET, None)
 HONEST_HEADER = b"PROXY TCP4 10.7.0.50 10.0.0.1 50312 10911\r\n"
 HEADERS = (
     b"PROXY TCP4 10.7.0.66 10.0.0.1 4711 10911\r\n",

@@ -21,6 +21,7 @@ from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.wire.haframe import MAX_BODY, HaAck, encode_frames
 from tests.fuzz.servertargets import Program
 from tests.fuzz.target import Target
+from tests.fuzz.turns import TURNS
 from tests.support.memorylog import MemoryLog
 from tests.unit.ha.rig import MasterRig, SlavePeer, SlaveRig
 
@@ -108,7 +109,7 @@ class Slave:
 
     def receive(self, data: bytes) -> None:
         if self.linked:
-            self.rig.link.dataReceived(data)
+            TURNS.take(self.rig.link.dataReceived, data)
 
     def step(self, program: Program) -> None:
         end = self.log.max_offset
@@ -123,7 +124,7 @@ class Slave:
             case 3:
                 self.lose()
             case 4:
-                self.rig.clock.advance(program.byte() / 8)
+                TURNS.take(self.rig.clock.advance, program.byte() / 8)
             case 5:
                 choice = program.byte()
                 self.rig.reachable, self.rig.mute = not choice & 1, bool(choice & 2)
@@ -226,7 +227,7 @@ class Claim:
     def send(self, data: bytes) -> None:
         if not self.peer.gone:
             self.said += data
-            self.peer.send(data)
+            TURNS.take(self.peer.send, data)
 
     def most(self, end: int) -> int:
         """What may be believed of it, where the log ends at `end`."""
@@ -269,7 +270,7 @@ class Master:
             self.log.append(program.bytes()[:FILE] or b"x")
             self.rig.group.wait(self.log.max_offset, self.log.max_offset)
         elif choice == 3:
-            self.rig.clock.advance(program.byte() / 8)
+            TURNS.take(self.rig.clock.advance, program.byte() / 8)
         elif (claim := self.claim(program)) is None:
             return
         elif choice == 4:
@@ -352,6 +353,6 @@ def slaves_seeds() -> Iterable[bytes]:
 SLAVE: Callable[[bytes], object] = run_slave
 MASTER: Callable[[bytes], object] = run_master
 LINKS = {
-    "ha-slave": Target(SLAVE, (), slaves_seeds, tries=100),
-    "ha-master": Target(MASTER, (), masters_seeds, tries=40),
+    "ha-slave": Target(SLAVE, (), slaves_seeds, tries=100, turns=TURNS),
+    "ha-master": Target(MASTER, (), masters_seeds, tries=40, turns=TURNS),
 }

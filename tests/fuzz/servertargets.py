@@ -31,6 +31,7 @@ from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.sim.simdisk import SimDisk
 from hatwisted.sim.trace import Trace
 from hatwisted.store.disk.worker import InlineWorker
+from hatwisted.store.dispatch.reput import BUSY_COALESCE
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command
 from tests.fuzz.target import Target
@@ -325,6 +326,10 @@ def make_name_server(parts: Parts) -> tuple[Any, Any]:
     return service, service._factory
 
 
+DISPATCHED = 2 * BUSY_COALESCE
+"""Seconds after which a message is in its queue, however many came before it."""
+
+
 def check_broker(world: World) -> None:
     """An honest client's message comes back as it was sent."""
     ext = {**EXTS[1], "b": "Honest", "i": ""}
@@ -332,7 +337,7 @@ def check_broker(world: World) -> None:
         RemotingCommand(RequestCode.SEND_MESSAGE_V2, version=407, ext={**ext, "e": "0"}, body=HONEST)
     )
     assert sent.code == 0, sent
-    world.turn()
+    world.turn(DISPATCHED)
     ext = {**EXTS[0], "topic": "Honest", "queueOffset": sent.ext["queueOffset"], "subscription": "*"}
     ext |= {"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}
     pulled = world.ask(RemotingCommand(RequestCode.PULL_MESSAGE, version=407, ext=ext))

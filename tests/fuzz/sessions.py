@@ -1,5 +1,5 @@
 """Strangers' sessions with real servers, over sockets: whole and broken frames, cut, reordered, pipelined, read or
-not, on every port.
+not, on every port. Where servers ask for accounts they come through a proxy, signed or not.
 
 What is sent is made of a seed: requests as `servertargets` makes them, all codes with fields and bodies of which
 most get past the first look, and what `mutation` makes of those; on the HA port reports. How far the server has
@@ -20,11 +20,15 @@ from types import TracebackType
 from typing import Self
 
 from hatwisted.wire.remoting import encode_command
+from tests.fuzz.closedtargets import HEADERS, HONEST_HEADER
 from tests.fuzz.mutation import mutated
 from tests.fuzz.servertargets import Program
+from tests.unit.acl.files import OTHER_SECRET, SAMPLE, USER
 
 STRANGER = "127.0.0.2"
 """Where they come from: no address of which a server has heard."""
+ACCOUNTS = SAMPLE.replace(b"- 10.10.103.*", b"- 127.0.0.1")
+"""Of servers that ask for them; honest clients are at home and need none."""
 PIECES = 30
 """Of a session, at most."""
 TIMEOUT = 2.0
@@ -38,12 +42,14 @@ class Session:
     - random: decides
     - port: of the server
     - replicates: is it the HA port?
+    - closed: does the server ask for accounts, and a proxy's header of whoever comes from STRANGER?
     """
 
-    def __init__(self, random: Random, port: int, replicates: bool) -> None:
+    def __init__(self, random: Random, port: int, replicates: bool, *, closed: bool = False) -> None:
         self._random = random
         self._port = port
         self._replicates = replicates
+        self._closed = closed and not replicates
         self.pieces = 0
 
     def run(self) -> None:
@@ -52,6 +58,8 @@ class Session:
             peer.settimeout(TIMEOUT)
             peer.bind((STRANGER, 0))
             peer.connect(("127.0.0.1", self._port))
+            if self._closed:
+                peer.sendall(self._header())
             for _ in range(random.randint(1, PIECES)):
                 peer.sendall(self._piece())
                 self.pieces += 1
@@ -84,8 +92,16 @@ class Session:
                 return b"".join(made)[random.randrange(3) :]
         return b"".join(made)
 
+    def _header(self) -> bytes:
+        header = self._random.choice((*HEADERS, HONEST_HEADER))
+        return header if self._random.randrange(6) else mutated(self._random, [header])
+
     def _request(self) -> bytes:
-        return encode_command(Program(self._random.randbytes(self._random.randint(4, 200))).request())
+        request = Program(self._random.randbytes(self._random.randint(4, 200))).request()
+        signer = self._random.choice((USER, USER, OTHER_SECRET, None)) if self._closed else None
+        if signer is not None:
+            signer.sign(request)
+        return encode_command(request)
 
     def _report(self) -> bytes:
         offset = self._random.choice(
@@ -100,13 +116,17 @@ class Strangers:
     - ports: of the servers -> is it an HA port?
     - seed: decides what is sent
     - threads: sessions at a time
+    - closed: as of a Session
     """
 
-    def __init__(self, ports: Mapping[int, bool], seed: int, threads: int = 3) -> None:
+    def __init__(
+        self, ports: Mapping[int, bool], seed: int, threads: int = 3, *, closed: bool = False
+    ) -> None:
         self.sessions: Counter[int] = Counter()
         """Of each port."""
         self.pieces = 0
         self._ports = list(ports.items())
+        self._closed = closed
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(Random(f"{seed}/{number}"),))
@@ -128,7 +148,7 @@ class Strangers:
     def _run(self, random: Random) -> None:
         while not self._over.is_set():
             port, replicates = random.choice(self._ports)
-            session = Session(random, port, replicates)
+            session = Session(random, port, replicates, closed=self._closed)
             session.run()
             self.sessions[port] += 1
             self.pieces += session.pieces

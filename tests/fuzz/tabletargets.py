@@ -26,6 +26,7 @@ from hatwisted.wire.remoting import RemotingCommand
 from tests.fuzz.linktargets import no_failures
 from tests.fuzz.servertargets import Program, World, make_broker
 from tests.fuzz.target import Target
+from tests.fuzz.turns import TURNS
 from tests.support.golden import answers
 from tests.support.grownqueue import grown
 from tests.support.memorylog import MemoryLog
@@ -141,17 +142,20 @@ class Slave:
         choice = program.byte()
         match choice % 8:
             case 0 | 1:
-                self.client.answer(
-                    lambda code: RemotingCommand(0, ext=EXTS[choice >> 4 & 3], body=_good(code))
+                TURNS.take(
+                    self.client.answer,
+                    lambda code: RemotingCommand(0, ext=EXTS[choice >> 4 & 3], body=_good(code)),
                 )
             case 2:
                 body, ext = program.bytes(), EXTS[choice >> 4 & 3]
-                self.client.answer(lambda code: RemotingCommand(0, ext=ext, body=body))
+                TURNS.take(self.client.answer, lambda code: RemotingCommand(0, ext=ext, body=body))
             case 3:
                 other = CAPTURED[program.byte() % len(CAPTURED)]
-                self.client.answer(lambda code: RemotingCommand(0, body=_good(other)))
+                TURNS.take(self.client.answer, lambda code: RemotingCommand(0, body=_good(other)))
             case 4:
-                self.client.answer(lambda code: RemotingCommand(1, remark="no") if choice & 16 else None)
+                TURNS.take(
+                    self.client.answer, lambda code: RemotingCommand(1, remark="no") if choice & 16 else None
+                )
             case 5:
                 self.clock.advance(program.byte() / 4)
             case 6:
@@ -164,14 +168,14 @@ class Slave:
         table = json.loads(self.tables.topics.encode())
         known = decode_body(self.tables.topics.encode(), TopicTable)
         name = NEWS + str(known.data_version.counter)
-        some = next(iter(table["topicConfigTable"].values()))
+        some = next(iter(json.loads(_good(RequestCode.GET_ALL_TOPIC_CONFIG))["topicConfigTable"].values()))
         table["topicConfigTable"][name] = some | {"topicName": name}
         table["dataVersion"]["counter"] = known.data_version.counter % (1 << 31) + 1
         honest = {**bodies(), int(RequestCode.GET_ALL_TOPIC_CONFIG): json.dumps(table).encode()}
         self.sync.follow(None)
         self.sync.follow(HONEST)
         for _ in range(30):
-            self.client.answer(lambda code: RemotingCommand(0, body=honest.get(code, b"")))
+            TURNS.take(self.client.answer, lambda code: RemotingCommand(0, body=honest.get(code, b"")))
             self.clock.advance(1)
         assert self.tables.topics.get(name) is not None, name
         self.tables.topics.delete(name)
@@ -220,4 +224,4 @@ def programs() -> Iterable[bytes]:
 
 
 RUN: Callable[[bytes], object] = Slaves()
-TABLES = {"slave-tables": Target(RUN, (), programs, tries=10)}
+TABLES = {"slave-tables": Target(RUN, (), programs, tries=10, turns=TURNS)}

@@ -99,7 +99,10 @@ def has(*expected: list[str]) -> Callable[[list[Event]], bool]:
     return lambda events: wanted <= set(bodies(events))
 
 
-@pytest.mark.parametrize("headers", [(), (BINARY,)], ids=["json", "binary"])
+HEADERS = [(), in_soak((BINARY,), why="producers send with such headers, too")]
+
+
+@pytest.mark.parametrize("headers", HEADERS, ids=["json", "binary"])
 def test_clustering_shares_the_queues_and_commits(
     group: BrokerGroup, version: str, topic: str, tmp_path: Path, headers: tuple[str, ...]
 ) -> None:

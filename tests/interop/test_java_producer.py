@@ -22,6 +22,7 @@ from tests.support import javaclient
 from tests.support.clientprogram import ClientFailed
 from tests.support.clusterclient import route_of
 from tests.support.javaclient import BINARY, JavaClient
+from tests.support.soak import in_soak
 
 MAX_MESSAGE = 500_000  # bytes of a body; the default is longer than a log file here
 # Checks of undecided transactions in seconds, not minutes; though not before a busy machine has let the producer
@@ -32,7 +33,11 @@ SETTINGS = {
     "transactionTimeOut": 6000,
     "transactionCheckInterval": 10_000,
 }
-CLIENTS = [("4.9.7", ()), ("5.3.3", ()), ("4.9.7", (BINARY,))]
+CLIENTS = [
+    in_soak(("4.9.7", ()), why="its version is tried with the other headers, and these by the other version"),
+    ("5.3.3", ()),
+    ("4.9.7", (BINARY,)),
+]
 QUEUES = 4
 UPDATE_TOPIC = 17
 

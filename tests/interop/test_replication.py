@@ -92,6 +92,7 @@ def test_B133_a_stalled_link_times_puts_out_and_loses_nothing(group: BrokerGroup
     assert_faithful(group, producer)
 
 
+@beside_java()
 def test_B151_a_link_split_at_every_byte_carries_the_same_log(group: BrokerGroup, link: LinkProxy) -> None:
     link.split(1)
     with group.master_client() as client:
@@ -122,7 +123,7 @@ def test_B88_B128_megabytes_that_a_slave_has_missed_arrive_at_once(group: Broker
 NAMED = [
     in_soak(OURS, JAVA, JAVA, why="half a minute, and the slave asks so in others"),
     (JAVA, OURS, OURS),
-    (JAVA, JAVA, OURS),
+    in_soak(JAVA, JAVA, OURS, why="a master of RocketMQ's registers so in others"),
 ]
 
 

@@ -39,7 +39,7 @@ def everything_can_be_pulled(client: RemotingClient, store: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "killed"),
     [
-        (ORDERS[0], False),
+        in_soak(ORDERS[0], False, why="stopped and swapped without a kill is tried below, too"),
         (ORDERS[1], True),
         in_soak(ORDERS[0], True, why=BOTH_WAYS),
         in_soak(ORDERS[1], False, why=BOTH_WAYS),

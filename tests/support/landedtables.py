@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
@@ -43,10 +44,14 @@ class LandedTable:
     - folder: the stores' folders, each a GrowingStore called like its broker; of Iceberg tables the catalog, too
     - brokers: those that are landed
     - typed: a topic with a schema that none of its bodies fits
+    - home: address under which its files lie, at an object store; None: in the folder
     """
 
-    def __init__(self, folder: Path, brokers: Sequence[str], typed: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, brokers: Sequence[str], typed: str | None = None, home: str | None = None
+    ) -> None:
         self.folder = folder
+        self.home = home
         self.brokers = brokers
         self._typed = typed
         self._decoded: list[pa.Table] = []
@@ -58,7 +63,7 @@ class LandedTable:
 
     @property
     def place(self) -> Path:
-        """The folder that it's in."""
+        """The folder that it's in, if it isn't at an object store."""
         raise NotImplementedError
 
     def commits(self) -> Iterable[Path]:
@@ -128,7 +133,7 @@ class LandedTable:
 class LandedDelta(LandedTable):
     @property
     def name(self) -> str:
-        return str(self.place)
+        return str(self.place) if self.home is None else f"{self.home}/table"
 
     @property
     def place(self) -> Path:
@@ -142,8 +147,10 @@ class LandedDelta(LandedTable):
 
     def _read(self, beside: bool = False) -> pa.Table:
         found, table = [ROWS.empty_table()], dead_letter_table(self.name) if beside else self.name
+        files, root = fs.FileSystem.from_uri(table)
         for add in self._active(table).values():
-            rows = pq.ParquetFile(Path(table, unquote(add["path"]))).read()
+            with files.open_input_file(f"{root}/{unquote(add['path'])}") as file:
+                rows = pq.ParquetFile(file).read()
             stats, offsets = json.loads(add["stats"]), rows["physical_offset"].to_pylist()
             told = (stats["numRecords"], stats["maxValues"]["physical_offset"])
             if told != (len(offsets), max(offsets)):
@@ -154,8 +161,10 @@ class LandedDelta(LandedTable):
         return pa.concat_tables(found)
 
     def _actions(self, table: str) -> Iterator[dict[str, Any]]:
-        for commit in sorted(Path(table, "_delta_log").glob("*.json")):
-            yield from map(json.loads, commit.read_text().splitlines())
+        files, _ = fs.FileSystem.from_uri(table)
+        for commit in sorted(path for path in paths(table, "_delta_log") if path.endswith(".json")):
+            with files.open_input_file(commit) as file:
+                yield from map(json.loads, file.read().splitlines())
 
     def _active(self, table: str) -> dict[str, dict[str, Any]]:
         """Delta's log as its specification has it: what was added and not removed."""
@@ -175,7 +184,7 @@ class LandedDelta(LandedTable):
                 for kind in ("add", "remove")
                 if kind in action
             }
-            left = {path.name for path in Path(table).glob("topic=*/*/*")} - mentioned
+            left = {path.rpartition("/")[2] for path in paths(table) if "/topic=" in path} - mentioned
             if left:
                 return f"no version has {sorted(left)}"
         return None
@@ -215,12 +224,21 @@ class LandedIceberg(LandedTable):
                 if (claim := snapshot.summary.additional_properties.get("hatwisted.claim"))
             ]
             mentioned |= set(table.inspect.all_data_files()["file_path"].to_pylist())
-        for path in (self.folder / "warehouse").rglob("data/**/*"):
-            if path.is_file() and f"file://{path}" not in mentioned:
-                run = "".join(path.stem.split("-")[-5:])[:12]
+        before = "file://" if self.home is None else "s3://"
+        for path in paths(self.home or str(self.folder / "warehouse")):
+            if "/data/" in path and before + path not in mentioned:
+                name = path.rpartition("/")[2]
+                run = "".join(name.partition(".")[0].split("-")[-5:])[:12]
                 if run in claims[-2:]:
-                    return f"no snapshot has {path.name}"
+                    return f"no snapshot has {name}"
         return None
+
+
+def paths(address: str, *below: str) -> list[str]:
+    """Of all files there, as the file system of the address has them."""
+    files, root = fs.FileSystem.from_uri(address)
+    selector = fs.FileSelector("/".join((root, *below)), recursive=True, allow_not_found=True)
+    return [item.path for item in files.get_file_info(selector) if item.is_file]
 
 
 def _as_rows(found: pa.Table) -> pa.Table:

@@ -21,7 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.table import Table
 
 from hatwisted.pipeline.delta import commits, compaction, datafiles, orphans, tablefolder, tails
-from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
+from hatwisted.pipeline.iceberg import icebergfiles, openfiles, snapshots, upkeep
 from hatwisted.pipeline.iceberg import orphans as icebergorphans
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.land import deltalanding, landing, splitrows
@@ -412,14 +412,15 @@ def orphans_unasked_() -> None:
 
 @of(ICEBERG)
 def rows_left_waiting_() -> None:
-    """What waits is forgotten when files are finished, but for the first of it."""
-    flush = icebergfiles.IcebergFiles._flush
+    """What waits is forgotten when files are finished."""
+    flush = openfiles.OpenFiles.flush
 
     def sometimes(self: Any) -> None:
-        del self._waiting[1:]
+        if len(self._waiting) > 1:
+            self._waiting.popitem()
         flush(self)
 
-    icebergfiles.IcebergFiles._flush = sometimes  # type: ignore[method-assign]
+    openfiles.OpenFiles.flush = sometimes  # type: ignore[method-assign]
 
 
 # ---- Iceberg: compaction

@@ -1,72 +1,57 @@
 """Lives of landings, which end at any step: a program that lands again and again, each time in another process.
 
-A step is a call or a return within the packages that write tables, or a call that one of their functions makes
-into a library. Ended at a step that was drawn by lot, a life breaks off between any two of them, on a slow
-machine as on a fast one. `python -m tests.support.landinglives` reads orders, a line of JSON each, forks, and
-answers with what became of the life; the libraries are loaded once, so a life costs what its landing does.
+Ended at a step (lifesteps.py) that was drawn by lot, a life breaks off between any two of them, on a slow machine
+as on a fast one; and so does a worker of it (workerlives.py). `python -m tests.support.landinglives` reads orders,
+a line of JSON each, forks, and answers with what became of the life; the libraries are loaded once, so a life
+costs what its landing does.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-import hatwisted
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
 from hatwisted.pipeline.schemas.topicschemas import parse_schemas
-from tests.support import landingfaults, letterfaults
+from tests.support import landingfaults
+from tests.support.lifesteps import End, Steps
 from tests.support.processgroup import process_group
+from tests.support.workerlives import Workers
 
-LOCAL, TASKS = "local", "tasks"
-"""What lands: the engine of that name, or tasks, as Spark's are, of a process that has no Spark."""
+LOCAL, TASKS, WORKERS = "local", "tasks", "workers"
+"""What lands: the engine of that name, or tasks, as Spark's are, of a process that has no Spark, in it or in
+workers of their own."""
 BATCH_BYTES = 60_000
 PIECES = 3
 """Tasks of a batch."""
-PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
-ROOMS = (
-    *(os.path.join(PIPELINE, *path, "") for path in (("delta",), ("iceberg",), ("jobs", "land"))),
-    os.path.join(PIPELINE, "jobs", "latest", ""),
-    landingfaults.__file__,
-    letterfaults.__file__,
-)
-"""Where steps are counted."""
 ERRORS = "lives.err"
 """What the program of lives prints, in their folder."""
 REFUSED = 3
 """Exit code of a landing that was told why it can't go on."""
 
 
-class End(NamedTuple):
-    """Where a life ends: at this step, when it's taken for the nth time."""
-
-    step: str
-    number: int
-    sign: int = signal.SIGKILL
-
-
 class Life(NamedTuple):
     """What became of one: ended, refused, failed (all with what it said), killed, stopped, or ended by another
-    signal; its steps, if it came to tell them; what it and its libraries have printed."""
+    signal; its steps, if it came to tell them, and how many of its workers were killed; what it and its libraries
+    have printed."""
 
     became: str
     process: int
     said: str
     steps: dict[str, int]
+    workers: int
     printed: str
 
     def __str__(self) -> str:
@@ -97,9 +82,9 @@ class Lives:
         self._folder = folder
 
     def live(self, fault: str | None = None, **more: Any) -> Life:
-        """One landing. more: `by`, LOCAL or TASKS; `end`, the step; `after`, seconds to a kill; `checkpoint`, a
-        folder of its own; `into`, a table that the last messages of each `key` are merged into, instead of
-        landing."""
+        """One landing. more: `by`, LOCAL, TASKS or WORKERS; `end`, the step; `after`, seconds to a kill;
+        `checkpoint`, a folder of its own; `into`, a table that the last messages of each `key` are merged into,
+        instead of landing."""
         told = str(self._folder / "life.json")
         Path(told).unlink(missing_ok=True)
         return self._order(**self._what, told=told, fault=fault, **more)
@@ -142,58 +127,30 @@ def lives(
         yield Lives(program, stores, table, folder, schemas)
 
 
-def drawn(
-    steps: dict[str, int], chance: random.Random, sign: int = signal.SIGKILL, near: str | None = None
-) -> End:
-    """A step of a life like one that has ended; rare ones are as likely as those that are taken often.
-
-    - steps: how often each was taken
-    - chance: what draws
-    - sign: signal that ends it
-    - near: half of the time a step of this fault's own code, if it has some
-    """
-    own = [step for step in steps if near is not None and f" {near.replace('-', '_')}" in step]
-    step = chance.choice(sorted(own if own and chance.random() < 0.5 else steps))
-    return End(step, chance.randint(1, steps[step]), sign)
-
-
 # ---- the program
 
 
-class Steps:
-    """Counts them, and ends the process at one of them."""
-
-    def __init__(self, end: End | None) -> None:
-        self.counts = Counter[str]()
-        self._end = end
-        self._ours: dict[CodeType, bool] = {}
-
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if code not in self._ours:
-            self._ours[code] = code.co_filename.startswith(ROOMS)
-        if self._ours[code]:
-            library = f" {argument.__name__}" if event.startswith("c_") else ""
-            step = f"{event} {code.co_qualname}{library}"
-            self.counts[step] += 1
-            if self._end is not None and self._end[:2] == (step, self.counts[step]):
-                os.kill(os.getpid(), self._end.sign)
-
-
 def main() -> None:
+    running: dict[int, int] = {}
     for line in sys.stdin:
         order = json.loads(line)
         process = order.get("go_on")
         if process is None:
+            ours, its = os.pipe()
             process = os.fork()
             if not process:
                 _life(order)
+            os.close(its)
+            running[process] = ours
         else:
             os.kill(process, signal.SIGCONT)
         if order.get("after") is not None:
             time.sleep(order["after"])
             os.kill(process, signal.SIGKILL)
         _, status = os.waitpid(process, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            with os.fdopen(running.pop(process), "rb") as ours_of_it:
+                ours_of_it.read()  # until none of its workers is left, which have the other end, too
         print(json.dumps([_became(status), process, *_told(Path(order["told"]), process)]), flush=True)
 
 
@@ -206,8 +163,8 @@ def _became(status: int) -> str:
 
 
 def _told(path: Path, process: int) -> list[Any]:
-    """What a life has written at its end, its steps, and what it has printed."""
-    found = json.loads(path.read_text()) if path.exists() else ["", {}]
+    """What a life has written at its end, and what it has printed."""
+    found = json.loads(path.read_text()) if path.exists() else ["", {}, 0]
     path.unlink(missing_ok=True)
     printed = _printed(path, process)
     return [*found, printed.read_text(errors="replace") if printed.exists() else ""]
@@ -223,7 +180,10 @@ def _life(order: dict[str, Any]) -> None:
     with _printed(Path(order["told"]), os.getpid()).open("w") as printed:
         for stream in (1, 2):  # answers go another way
             os.dup2(printed.fileno(), stream)
-    tasks = InlineTasks() if order.get("by") == TASKS else None
+    end = End(*order["end"]) if order.get("end") else None
+    landingfaults.plant(order["fault"], order["table"])
+    workers = Workers(end) if order.get("by") == WORKERS else None
+    tasks = InlineTasks() if order.get("by") == TASKS else workers
     how = LandOptions(
         engine="spark" if tasks else "local",
         partitions=PIECES if tasks else None,
@@ -232,9 +192,8 @@ def _life(order: dict[str, Any]) -> None:
         checkpoint=order.get("checkpoint"),
         schemas=parse_schemas(order["schemas"]),
     )
-    steps = Steps(End(*order["end"]) if order.get("end") else None)
+    steps = Steps(end)
     try:
-        landingfaults.plant(order["fault"], order["table"])
         sys.setprofile(steps)
         if order.get("into"):
             found: LandResult | LatestResult = latest(order["table"], order["into"], key=order["key"])
@@ -249,7 +208,8 @@ def _life(order: dict[str, Any]) -> None:
         sys.setprofile(None)
         code, said = 1, traceback.format_exc()
     draft = Path(order["told"]).with_suffix(".draft")
-    draft.write_text(json.dumps([said, steps.counts]))
+    more = (workers.steps, workers.killed) if workers else ({}, 0)
+    draft.write_text(json.dumps([said, {**steps.counts, **more[0]}, more[1]]))
     draft.rename(order["told"])
     os._exit(code)
 

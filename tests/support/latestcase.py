@@ -27,6 +27,7 @@ from hatwisted.pipeline.jobs.latest.latesttable import LatestResult, latest
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.storedrecord import Record, crc
 from tests.support.growing import GrowingStore
+from tests.support.soak import times
 
 Last = dict[tuple[str, str, str], tuple[int, bytes | None]]
 """By topic, key and broker: offset and body."""
@@ -118,9 +119,9 @@ class LatestCase(TestCase):
     def steps_to_die_at(self, *steps: tuple[Any, str]) -> None:
         """A run is killed before and after each of these calls, one moment after the other, and rows land between.
 
-        - steps: object and name of what is called
+        - steps: object and name of what is called. Every third moment is tried, in the soak all of them
         """
-        for moment in count():
+        for moment in count(step=1 if times(1) > 1 else 3):
             if moment < 10:
                 self.grow(12)
             if not self._dies_at(moment, steps):

@@ -8,6 +8,7 @@ standard input ends. Moto's, which keeps buckets in memory and takes conditional
 from __future__ import annotations
 
 import http.client
+import io
 import logging
 import subprocess
 import sys
@@ -55,6 +56,16 @@ def main() -> None:
     moto, one_at_a_time = DomainDispatcherApplication(create_backend_app), threading.Lock()
 
     def answer(environ: Any, start_response: Any) -> list[bytes]:
+        # First all of it: who is stopped while it sends something mustn't hold others up.
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        if not environ.get("wsgi.input_terminated"):
+            content = environ["wsgi.input"].read(length)
+            if len(content) < length:
+                start_response(
+                    "400 Bad Request", []
+                )  # to nobody: who sent it is gone, and S3 keeps nothing of it
+                return []
+            environ["wsgi.input"] = io.BytesIO(content)
         # Moto looks whether there is such an object, then puts it; a conditional put has to be one step.
         with one_at_a_time:
             return list(moto(environ, start_response))

@@ -21,28 +21,51 @@ SPARK = tuple(f"pipeline {each}" for each in ("audit", "land -n", "report", "exp
 """Commands that start one."""
 
 
-class UpGroup:
-    """Started by docs/howto/index.md's command; its ports stand in place of a page's.
+class Upped:
+    """`hatwisted up` as it runs in a folder, once it says ready. That it waits for another one's ports
+    stands on standard error.
 
-    - folder: where commands run
+    - folder: where it runs
+    - words: its options
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (command,) = to_run(DOCS / "howto" / "index.md")
-        out = folder / "up.out"
-        with out.open("w") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *command.split()], cwd=folder, stdout=file, stderr=subprocess.STDOUT
-            )
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.folder, self.errors = folder, folder / "up.err"
+        self._path = folder / "up.out"
+        command = [sys.executable, "-m", "hatwisted", "up", *words]
+        with self._path.open("w") as out, self.errors.open("w") as errors:
+            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=errors)
         try:
-            wait_until(lambda: self._ready(out), PATIENCE, "the group is ready")
+            wait_until(self._is_ready, PATIENCE, "the group is ready")
         except TimeoutError as error:
             self.process.send_signal(signal.SIGINT)
-            raise AssertionError(f"{error}; it says: {out.read_text()}") from None
-        found = READY.search(out.read_text())
-        assert found is not None, f"it has ended with {self.process.poll()}: {out.read_text()}"
+            raise AssertionError(f"{error}; it says: {self.text()}{self.errors.read_text()}") from None
+        found = READY.search(self.text())
+        assert found is not None, (self.process.poll(), self.text(), self.errors.read_text())
         self.names, self.master, self.slave = found[1], int(found[2]), int(found[3])
+
+    def _is_ready(self) -> bool:
+        """Is there nothing to wait for any more?"""
+        return READY.search(self.text()) is not None or self.process.poll() is not None
+
+    def text(self) -> str:
+        """What it has said on standard output."""
+        return self._path.read_text()
+
+    def end(self) -> int:
+        """Stop it as Ctrl-C does; its exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(PATIENCE)
+
+
+class UpGroup(Upped):
+    """Started by docs/howto/index.md's command; its ports stand in place of a page's."""
+
+    def __init__(self, folder: Path) -> None:
+        (command,) = to_run(DOCS / "howto" / "index.md")
+        name, up, *words = command.split()
+        assert (name, up) == ("hatwisted", "up"), command
+        super().__init__(folder, *words)
         self.replaced: dict[str, object] = {
             "127.0.0.1:9876": self.names,
             "10911": self.master,
@@ -50,10 +73,6 @@ class UpGroup:
             "5557": free_port(),
             "8080": free_port(),
         }
-
-    def _ready(self, out: Path) -> bool:
-        """Is there nothing to wait for any more?"""
-        return READY.search(out.read_text()) is not None or self.process.poll() is not None
 
     def run(self, code: str) -> str:
         """What a block prints; it has to end with 0."""
@@ -69,12 +88,11 @@ class UpGroup:
         """Wait until the slave has what its master has."""
         wait_until(lambda: log_end_of(self.master) == log_end_of(self.slave), PATIENCE, "the slave is level")
 
-    def end(self) -> None:
+    def end(self) -> int:
         """Stop it, and what a page has started beside it, by their pid files."""
         for pid in self.folder.glob("*/*.pid"):
             run_block(f"kill $(cat {pid}) && while [ -e {pid} ]; do sleep 0.2; done", self.folder)
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(PATIENCE)
+        return super().end()
 
 
 def said_in_order(said: str, expected: tuple[str, ...]) -> None:

@@ -54,6 +54,9 @@ PERIOD_LIMITS = (10.0, 60.0)
 FIRST_RETRY = 1.0
 """Seconds until a failed registration is tried again; doubles up to the period."""
 
+DOUBLINGS = 6
+"""How often: with these every period is reached, and after a day of failures it's still a number."""
+
 UNREGISTER_TIMEOUT = 3.0
 """Seconds an orderly stop waits for a name server."""
 
@@ -303,7 +306,8 @@ class _NameServer:
         """Register after a pause, unless that is planned already."""
         self._known = False
         if not self._retry.pending:
-            self._retry.set(min(FIRST_RETRY * 2 ** max(0, self._failures - 1), self._owner.period))
+            doublings = min(max(0, self._failures - 1), DOUBLINGS)
+            self._retry.set(min(FIRST_RETRY * 2**doublings, self._owner.period))
 
     def settled(self) -> Deferred[None]:
         done: Deferred[None] = Deferred()

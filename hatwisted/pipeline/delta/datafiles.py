@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hatwisted.pipeline.delta.names import new_file_name, partition_folder
+from hatwisted.pipeline.delta.partitionrows import grouped
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 FLUSH_BYTES: Final = 64 << 20
@@ -260,28 +260,8 @@ def split_by_partition(
     batch: pa.RecordBatch, partition_by: Sequence[str]
 ) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
     """Rows of each partition in their order, without the partition columns, with the partition's values."""
-    rest = batch.drop_columns(list(partition_by))
-    code = np.zeros(batch.num_rows, np.int64)
-    choices: list[list[str | None]] = []
-    for column in partition_by:
-        encoded = batch.column(column).dictionary_encode(null_encoding="encode")
-        values = [None if value is None else str(value) for value in encoded.dictionary.to_pylist()]
-        code = code * len(values) + encoded.indices.to_numpy(zero_copy_only=False)
-        choices.append(values)
-    present, counts = np.unique(code, return_counts=True)
-    if len(present) > 1:
-        rest = rest.take(pa.array(np.argsort(code, kind="stable")))
-    begins = np.cumsum(counts) - counts
+    columns = [batch.column(name) for name in partition_by]
     return [
-        (_decode(number, choices), rest.slice(begin, count))
-        for number, begin, count in zip(present.tolist(), begins.tolist(), counts.tolist(), strict=True)
+        (tuple(None if value is None else str(value) for value in values), rows)
+        for values, rows in grouped(batch.drop_columns(list(partition_by)), columns)
     ]
-
-
-def _decode(number: int, choices: Sequence[Sequence[str | None]]) -> tuple[str | None, ...]:
-    """Partition values of a code, the last column being the lowest digit."""
-    values: list[str | None] = []
-    for column in reversed(choices):
-        number, digit = divmod(number, len(column))
-        values.append(column[digit])
-    return tuple(reversed(values))

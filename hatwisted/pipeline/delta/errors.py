@@ -15,6 +15,10 @@ class Fenced(PipelineError):
     """Another run took over this landing; what this one wrote since then isn't committed."""
 
 
+class GoneFile(WrongTable):
+    """Somebody has removed a file before it was finished."""
+
+
 class Unclaimed(PipelineError):
     """There are rows of a broker that this run hasn't claimed; they aren't committed."""
 

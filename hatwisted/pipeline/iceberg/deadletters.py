@@ -33,7 +33,7 @@ from pyiceberg.manifest import (
 )
 
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import WRITTEN, FileIds
+from hatwisted.pipeline.iceberg.fileids import WRITTEN, FileIds
 from hatwisted.pipeline.iceberg.orphans import data_location, remove_left, remove_passed, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import SETTLED, append_once, line, summary_of
 

@@ -29,7 +29,7 @@ from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from hatwisted.pipeline.iceberg.catalogs import plainly
-from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS, FileIds
+from hatwisted.pipeline.iceberg.fileids import RUN_LETTERS, FileIds
 from hatwisted.pipeline.iceberg.snapshots import CLAIM, summary_of
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from hatwisted.pipeline.delta.queuetails import (
     last_of_queues,
 )
 from hatwisted.pipeline.iceberg.catalogs import plainly
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.snapshots import (
     NO_TAILS,
     TAIL,

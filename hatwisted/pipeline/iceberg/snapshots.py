@@ -37,7 +37,7 @@ from pyiceberg.expressions import EqualTo
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
-from hatwisted.pipeline.iceberg.icebergfiles import RUN_LETTERS
+from hatwisted.pipeline.iceberg.fileids import RUN_LETTERS
 from hatwisted.pipeline.iceberg.oncetransaction import OnceTransaction
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import TaskIds
+from hatwisted.pipeline.iceberg.fileids import TaskIds
 from hatwisted.pipeline.iceberg.landedfiles import LandedTables, RowFiles, WrittenFiles
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 

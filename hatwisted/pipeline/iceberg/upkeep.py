@@ -23,7 +23,8 @@ from pyiceberg.io.pyarrow import ArrowScan
 from hatwisted.pipeline.delta.compaction import MIN_FILES, SMALL_PART, Compaction
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.iceberg.catalogs import MAX_AGE, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
+from hatwisted.pipeline.iceberg.fileids import FileIds
+from hatwisted.pipeline.iceberg.icebergfiles import data_files
 from hatwisted.pipeline.iceberg.orphans import expired_files, remove_files
 from hatwisted.pipeline.iceberg.snapshots import replace_files
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.iceberg.icebergfiles import TASKS
+from hatwisted.pipeline.iceberg.fileids import TASKS
 from hatwisted.pipeline.iceberg.snapshots import RUN, claim
 from hatwisted.pipeline.jobs.land import landingrounds, sparklanding
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land

@@ -11,12 +11,12 @@ import pytest
 from hatwisted.sim.history import Violation
 from hatwisted.sim.promises import Promises, Terms
 from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
-from testbed.processes import wait_until
-from tests.fuzz.sessions import Strangers
+from testbed.processes import Setting, wait_until
+from tests.fuzz.sessions import ACCOUNTS, STRANGER, Strangers
 from tests.support.judgedproducer import JudgedProducer, Judges
 from tests.support.producer import QUEUES, TOPICS
 from tests.support.runningstore import RunningStore
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(600 * times(1))
 
@@ -33,8 +33,11 @@ SETTINGS = {**SMALL_STORE, **QUICK_SYNC, "adminAllowList": "127.0.0.1", "slaveTi
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + times(1)))
-def test_promises_are_kept_whatever_strangers_say(seed: int, tmp_path: Path) -> None:
-    group = BrokerGroup(tmp_path, namesrv_kind=OURS, settings=SETTINGS)
+@pytest.mark.parametrize(
+    "closed", [False, in_soak(True, why="the decoders behind the door are the same")], ids=["open", "closed"]
+)
+def test_promises_are_kept_whatever_strangers_say(seed: int, closed: bool, tmp_path: Path) -> None:
+    group = closed_group(tmp_path) if closed else BrokerGroup(tmp_path, namesrv_kind=OURS, settings=SETTINGS)
     promises, terms = Promises(), Terms(sync_slaves=True, sync_flush=False, durable_acks=False)
     with group:
         assert group.namesrv is not None
@@ -45,7 +48,7 @@ def test_promises_are_kept_whatever_strangers_say(seed: int, tmp_path: Path) -> 
         ports |= {group.master_port - 2: False, group.slave_port - 2: False, group.ha_port: True}
         judges = Judges(promises, terms, MASTER, SLAVE)
         producer = JudgedProducer(group.master_port, seed, PACE, judges)
-        with producer, Strangers(ports, seed) as strangers:
+        with producer, Strangers(ports, seed, closed=closed) as strangers:
             ends = time.monotonic() + SECONDS
 
             def enough() -> bool:
@@ -66,6 +69,18 @@ def test_promises_are_kept_whatever_strangers_say(seed: int, tmp_path: Path) -> 
         group.slave.restart(kill=True)
         group.wait_linked()
         assert not [*violations(group, promises)]
+
+
+def closed_group(folder: Path) -> BrokerGroup:
+    """With accounts on all three servers; whoever comes from STRANGER is a proxy."""
+    accounts = folder / "plain_acl.yml"
+    accounts.write_bytes(ACCOUNTS)
+    closed: dict[str, Setting] = {
+        "aclEnable": "true",
+        "aclPlainFile": accounts,
+        "proxyProtocolFrom": STRANGER,
+    }
+    return BrokerGroup(folder, namesrv_kind=OURS, settings=SETTINGS | closed, namesrv_settings=closed)
 
 
 def violations(group: BrokerGroup, promises: Promises) -> Iterator[Violation]:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,41 +15,22 @@ from pathlib import Path
 from testbed.brokergroup import log_end_of
 from testbed.processes import REPOSITORY, wait_until
 from tests.support.patientprogram import PATIENT
+from tests.support.upgroup import Upped
 
-READY = re.compile(r"ready: name server (\S+), master \S+:(\d+), slave \S+:(\d+)")
 END_SECONDS = 90.0
 
 
-class Upped:
-    """The running command and what it has said. On standard error stands that it waits for another one's ports."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        self._path, self.errors = folder / "up.out", folder / "up.err"
-        command = [sys.executable, "-m", "hatwisted", "up", *words]
-        with self._path.open("w") as out, self.errors.open("w") as err:
-            self.process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
-        wait_until(lambda: READY.search(self.text()), END_SECONDS, "it says ready")
-        found = READY.search(self.text())
-        assert found is not None
-        self.names, self.master, self.slave = found[1], int(found[2]), int(found[3])
-
-    def text(self) -> str:
-        return self._path.read_text()
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(END_SECONDS)
-
-    def hatwisted(self, *words: str, given: bytes = b"") -> bytes:
-        done = subprocess.run(
-            [*PATIENT, *words],
-            env={**os.environ, "NAMESRV_ADDR": self.names, "PYTHONPATH": str(REPOSITORY)},
-            input=given,
-            capture_output=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done
-        return done.stdout
+def asked(group: Upped, *words: str, given: bytes = b"") -> bytes:
+    """What a command says of a group."""
+    done = subprocess.run(
+        [*PATIENT, *words],
+        env={**os.environ, "NAMESRV_ADDR": group.names, "PYTHONPATH": str(REPOSITORY)},
+        input=given,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done
+    return done.stdout
 
 
 def children_of(group: Upped) -> list[str]:
@@ -69,10 +49,10 @@ def upped(folder: Path, *words: str) -> Iterator[Upped]:
 
 def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None:
     with upped(tmp_path) as group:
-        group.hatwisted("produce", "Hello", given=b"hello\n")
-        assert group.hatwisted("consume", "Hello", "--from", "first", "--count", "1") == b"hello\n"
+        asked(group, "produce", "Hello", given=b"hello\n")
+        assert asked(group, "consume", "Hello", "--from", "first", "--count", "1") == b"hello\n"
         wait_until(lambda: log_end_of(group.master) == log_end_of(group.slave) > 0, 60, "both have it")
-        assert b"all well" in group.hatwisted("status")
+        assert b"all well" in asked(group, "status")
         assert group.end() == 0, group.text()
         said = group.text() + group.errors.read_text()
     assert not list(tmp_path.glob("hatwisted-up/*/abort")), "not in order"
@@ -80,7 +60,7 @@ def test_messages_are_on_both_and_survive_the_next_start(tmp_path: Path) -> None
     assert stops == ["slave", "master", "names"]
     assert "Traceback" not in said
     with upped(tmp_path) as group:
-        again = group.hatwisted("consume", "Hello", "-g", "other", "--from", "first", "--count", "1")
+        again = asked(group, "consume", "Hello", "-g", "other", "--from", "first", "--count", "1")
         assert again == b"hello\n"
 
 
@@ -117,8 +97,8 @@ def test_two_at_once_take_ports_of_their_own(tmp_path: Path) -> None:
         ports = [port for each in groups for port in (each.names, each.master, each.slave)]
         assert len(set(ports)) == 6
         for number, each in enumerate(groups):
-            each.hatwisted("produce", "Hello", given=b"%d\n" % number)
-            assert each.hatwisted("consume", "Hello", "--from", "first", "--count", "1") == b"%d\n" % number
+            asked(each, "produce", "Hello", given=b"%d\n" % number)
+            assert asked(each, "consume", "Hello", "--from", "first", "--count", "1") == b"%d\n" % number
     finally:
         ended = [each.end() for each in groups]
     assert ended == [0, 0]

@@ -1,37 +1,48 @@
 """Landings of two brokers that are ended at any step, again and again: the table is always what the logs say.
 
-Some land as the engine `local` does, and some by tasks, as Spark does, which run in the same process here. The
-logs are read by a decoder that shares no line with the one that lands, and Delta's log by another reader than the
-one that writes it. Lives are killed at a step or by the clock, or stopped there until another landing has taken
-over. `make soak` draws hundreds, and plants faults, each of which this has to notice.
+Some land as the engine `local` does, and some by tasks, as Spark does, which run in the same process here or in
+workers of their own. The logs are read by a decoder that shares no line with the one that lands, and Delta's log
+by another reader than the one that writes it. Lives are killed at a step or by the clock, or stopped there until
+another landing has taken over, and so are workers at a step of theirs. `make soak` draws hundreds, and plants
+faults, each of which this has to notice.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from tests.support import landingfaults, letterfaults
 from tests.support.growing import GrowingStore
-from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.icebergcatalog import iceberg_at_s3, iceberg_catalog
+from tests.support.icebergrest import JARS, rest_catalog
 from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
-from tests.support.landinglives import LOCAL, TASKS, Life, Lives, drawn, lives
+from tests.support.landinglives import LOCAL, TASKS, WORKERS, Life, Lives, lives
+from tests.support.lifesteps import drawn
+from tests.support.s3server import s3_server
 from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(3_600)
 KILLS = 3 if times(1) == 1 else times(15)
-"""By format."""
+"""By format, of tables in a folder."""
+KILLS_ELSEWHERE = times(1)
+"""The same of those that are elsewhere: each life takes some hundred requests, and so does each look at them."""
+SEED = "HATWISTED_SEED"
+"""Variable that says what is drawn; without it that is drawn as well, and printed."""
 BROKERS = ("broker-a", "broker-b")
 APPENDED = 260
 """Records of a broker that a life finds, in a few batches."""
+WAYS = (LOCAL, TASKS, WORKERS)
 UNDISTURBED = 6
-"""Lives after which files have been compacted, too, either way."""
+"""Lives after which files have been compacted, too, each way."""
 LONGEST_LIFE = 2.0
 """Seconds within which the clock kills."""
 MOST_LIVES = 400
@@ -51,7 +62,7 @@ class Lake:
         self._landed = landed
         self._lives = landings
         self._chance = chance
-        self._steps: dict[str, dict[str, int]] = {LOCAL: {}, TASKS: {}}
+        self._steps: dict[str, dict[str, int]] = {each: {} for each in WAYS}
         self._undisturbed = 0
         self._rivals = 0
 
@@ -64,11 +75,11 @@ class Lake:
         self.grow()
         if self._undisturbed < UNDISTURBED:
             self._undisturbed += 1
-            by = (LOCAL, TASKS)[self._undisturbed % 2]
+            by = WAYS[self._undisturbed % len(WAYS)]
             life = self._lives.live(fault, by=by)
             self._steps[by] |= life.steps
             return life
-        by, other = self._chance.choices((LOCAL, TASKS), k=2)
+        by, other = self._chance.choices(WAYS, k=2)
         end, steps = self._chance.random(), self._steps[by]
         if end < 0.6:
             return self._lives.live(fault, by=by, end=drawn(steps, self._chance, near=fault))
@@ -80,7 +91,7 @@ class Lake:
         self._rivals += 1
         # The stopped one has the lock of the usual folder.
         place = None
-        if not is_iceberg(self._landed.name):
+        if self._landed.home is None and not is_iceberg(self._landed.name):
             place = str(self._landed.folder / f"rival-{self._rivals}")
         rival = self._lives.live(fault, by=other, checkpoint=place)
         stopped = self._lives.go_on(life)
@@ -96,40 +107,86 @@ class Lake:
         return self._landed.trouble(whole)
 
 
+Where = Iterator[tuple[str | None, dict[str, str]]]
+"""Address of a table's files, None in the folder; and the environment in which it's found."""
+
+
+@contextmanager
+def here(folder: Path) -> Where:
+    with iceberg_catalog(folder) as environment:
+        yield None, environment
+
+
+@contextmanager
+def by_rest(folder: Path) -> Where:
+    if (reason := JARS.missing()) is not None:
+        pytest.skip(reason)
+    with rest_catalog(folder) as environment:
+        yield None, environment
+
+
+@contextmanager
+def at_s3(folder: Path) -> Where:
+    with s3_server("lake") as server, patch.dict(os.environ, server):
+        home = "s3://lake/warehouse"
+        with iceberg_catalog(folder, iceberg_at_s3(home, server)) as environment:
+            yield home, server | environment
+
+
+ELSEWHERE = {
+    "delta-at-s3": (DELTA, at_s3),
+    "iceberg-at-s3": (ICEBERG, at_s3),
+    "iceberg-by-rest": (ICEBERG, by_rest),
+}
+
+
 @contextmanager
 def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iterator[Lake]:
-    """One with nothing in it yet. typed: a topic with a schema that none of its bodies fits."""
+    """One with nothing in it yet.
+
+    - form: of KINDS, or of ELSEWHERE
+    - folder: for all that isn't elsewhere
+    - seed: of what's drawn
+    - typed: a topic with a schema that none of its bodies fits
+    """
     folder.mkdir()
     (folder / "schema.json").write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
     schemas = [] if typed is None else [f"{typed}=json:{folder / 'schema.json'}"]
     stores = [str(folder / broker) for broker in BROKERS]
-    landed = KINDS[form](folder, BROKERS, typed)
-    with (
-        iceberg_catalog(folder) as environment,
-        lives(stores, landed.name, folder, environment, schemas) as landings,
-    ):
-        yield Lake(landed, landings, random.Random(seed))
+    kind, where = ELSEWHERE.get(form, (form, here))
+    with where(folder) as (home, environment):
+        landed = KINDS[kind](folder, BROKERS, typed, home)
+        with lives(stores, landed.name, folder, environment, schemas) as landings:
+            yield Lake(landed, landings, random.Random(seed))
 
 
 @pytest.mark.parametrize("typed", [TYPED, in_soak(None, why="all of it is done with dead letters, too")])
-@pytest.mark.parametrize("form", [DELTA, in_soak(ICEBERG, why="it takes a minute, and Delta's are tried")])
+@pytest.mark.parametrize(
+    "form",
+    [
+        DELTA,
+        in_soak(ICEBERG, why="it takes a minute, and Delta's are tried"),
+        *(in_soak(form, why="it takes minutes, and a table in a folder is tried") for form in ELSEWHERE),
+    ],
+)
 def test_the_table_is_what_the_logs_say_wherever_landings_end(
     form: str, typed: str | None, tmp_path: Path
 ) -> None:
     """So are the dead letters beside, if a topic has a schema."""
-    seed = random.randrange(1 << 32)
+    seed = int(os.environ.get(SEED, random.randrange(1 << 32)))
     print("seed", seed)
-    ends = 0
+    landings = workers = 0
     with a_lake(form, tmp_path / "lake", seed, typed) as lake:
-        while ends < KILLS:
+        while landings + workers < (KILLS_ELSEWHERE if form in ELSEWHERE else KILLS):
             life = lake.live()
             assert life.became in ("ended", "killed"), str(life)
             assert lake.trouble(whole=False) is None
-            ends += life.became == "killed"
+            landings += life.became == "killed"
+            workers += life.workers
         last = lake.last()
         assert last.became == "ended", str(last)
         assert lake.trouble(whole=True) is None
-    print(ends, "kills")
+    print(f"{form}: {landings} landings and {workers} workers killed, and the table is the log")
 
 
 FAULTS = [
@@ -141,6 +198,7 @@ FAULTS = [
 def told(life: Life) -> str | None:
     """Why it ended otherwise than it should; not that the planted code itself has failed."""
     assert life.became in ("ended", "killed", "stopped", "refused", "failed"), str(life)
+    assert life.became != "failed" or life.said, f"the fault can't be planted: {life}"
     own = any(code.__file__ in life.said for code in (landingfaults, letterfaults))
     return life.said if life.became == "refused" or (life.became == "failed" and not own) else None
 

@@ -16,8 +16,9 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from tests.support.icebergcatalog import iceberg_catalog
-from tests.support.landinglives import Lives, drawn, lives
+from tests.support.landinglives import Lives, lives
 from tests.support.latestcase import COLUMNS, KeyedStore, Last
+from tests.support.lifesteps import drawn
 from tests.support.soak import in_soak, times
 
 pytestmark = pytest.mark.timeout(1_800)

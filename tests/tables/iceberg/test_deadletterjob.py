@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.upkeep import compact
 from hatwisted.pipeline.jobs.land import icebergletters
 from hatwisted.pipeline.jobs.land.icebergletters import IcebergLetters

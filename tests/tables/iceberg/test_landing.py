@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyiceberg.table
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import DayTransform
@@ -23,7 +24,7 @@ from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
-from hatwisted.pipeline.iceberg import icebergfiles, orphans, snapshots, upkeep
+from hatwisted.pipeline.iceberg import fileids, icebergfiles, openfiles, orphans, snapshots, upkeep
 from hatwisted.pipeline.iceberg.landedfiles import RowFiles, WrittenFiles
 from hatwisted.pipeline.iceberg.snapshots import claim, landed_tails
 from hatwisted.pipeline.jobs.land import iceberglanding, landingrounds
@@ -218,6 +219,25 @@ class OnceTests(IcebergCase):
         self.assertEqual(self.offsets(), [])
         self.assertEqual(self.land().rows, 50)
 
+    def test_whose_files_a_later_run_removes_while_they_are_written_is_told_so(self) -> None:
+        self.store.append(100)
+        length, begun = PyArrowFile.__len__, threading.Event()
+
+        def late(file: PyArrowFile) -> int:
+            if file.location.endswith(".parquet") and not begun.is_set():
+                begun.set()
+                self.land()
+            return length(file)
+
+        with (
+            patch.object(PyArrowFile, "__len__", late),
+            self.assertRaisesRegex(
+                Fenced, r"^[^\n]*\.parquet is gone .* a later run of the same logs took over"
+            ),
+        ):
+            self.land()
+        self.assertEqual(self.offsets(), self.store.offsets)
+
     def test_the_same_batch_between_look_and_leap_is_refused(self) -> None:
         self.store.append(50)
         with self.interfere(self.land), self.assertRaises(Fenced):
@@ -291,13 +311,13 @@ class OnceTests(IcebergCase):
         self.land()
         before = self.data_files()
         rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
-        files = icebergfiles.IcebergFiles(self.table, NAME, icebergfiles.FileIds("0" * 12))
+        files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
         with patch.object(icebergfiles, "FLUSH_BYTES", 1):
             files.write(rows)
         files.write(rows)
         with (
-            patch.object(icebergfiles, "data_files", side_effect=OSError("full")),
-            self.assertRaises(OSError),
+            patch.object(openfiles._OpenFile, "write", side_effect=OSError("full")),
+            self.assertRaises(WrongTable),
         ):
             files.close()
         self.assertGreater(self.data_files(), before)
@@ -307,6 +327,24 @@ class OnceTests(IcebergCase):
         finished = files.close()
         files.drop()  # its commit failed: who knows what became of it
         self.assertEqual(len(self.data_files() - before), len(finished))
+
+    def test_one_that_is_removed_before_it_is_finished_says_that_a_later_run_took_over(self) -> None:
+        self.store.append(60)
+        self.land()
+        before = self.data_files()
+        rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
+        files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
+        with patch.object(icebergfiles, "FLUSH_BYTES", 1):
+            files.write(rows)
+        for path in (self.folder / "warehouse").rglob("*.parquet"):
+            if path.name not in before:
+                path.unlink()
+        with self.assertRaisesRegex(
+            Fenced, "gone before it was finished: a later run of the same logs took over"
+        ):
+            files.close()
+        files.drop()
+        self.assertEqual(self.data_files(), before)
 
 
 class FoundAgainTests(IcebergCase):
@@ -478,7 +516,7 @@ class UpkeepTests(IcebergCase):
             return replace(*given)
 
         with patch.object(upkeep, "replace_files", late):
-            found = upkeep.compact(table, NAME, 1 << 20, icebergfiles.FileIds("0" * 12))
+            found = upkeep.compact(table, NAME, 1 << 20, fileids.FileIds("0" * 12))
         self.assertEqual(len(found.put_off), 1)
         self.assertGreater(found.removed, 0)
         self.assertEqual(self.offsets(), self.store.offsets)
@@ -489,7 +527,7 @@ class UpkeepTests(IcebergCase):
         table = self.table
         self.assertGreater(len(upkeep._small_files(table, 1 << 20)), 1)
         replace, first = upkeep.replace_files, []
-        rivals = [lambda: upkeep.compact(self.table, NAME, 1 << 20, icebergfiles.FileIds("1" * 12))]
+        rivals = [lambda: upkeep.compact(self.table, NAME, 1 << 20, fileids.FileIds("1" * 12))]
 
         def late(*given: Any) -> bool:
             if rivals:
@@ -499,7 +537,7 @@ class UpkeepTests(IcebergCase):
             return replace(*given)
 
         with patch.object(upkeep, "replace_files", late):
-            found = upkeep.compact(table, NAME, 1 << 20, icebergfiles.FileIds("0" * 12))
+            found = upkeep.compact(table, NAME, 1 << 20, fileids.FileIds("0" * 12))
         self.assertGreater(first[0].removed, 0)
         self.assertEqual((found.removed, found.added), (0, 0))
         self.assertEqual(self.offsets(), self.store.offsets)

@@ -14,7 +14,7 @@ from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.queuetails import QueueTail, QueueTails
 from hatwisted.pipeline.iceberg import icebergfiles
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
-from hatwisted.pipeline.iceberg.icebergfiles import TASKS, TaskIds
+from hatwisted.pipeline.iceberg.fileids import TASKS, TaskIds
 from hatwisted.pipeline.iceberg.landedfiles import LandedTables, WrittenFiles
 from hatwisted.pipeline.iceberg.numberedbatches import (
     NumberedBatch,

@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from hatwisted.pipeline.delta.errors import Fenced
-from hatwisted.pipeline.iceberg import icebergfiles, snapshots, upkeep
+from hatwisted.pipeline.iceberg import fileids, snapshots, upkeep
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
@@ -92,7 +92,7 @@ class LeftTests(OrphanCase):
 
     def test_it_stays_if_only_the_snapshots_say_that_it_was_committed(self) -> None:
         """Numbers say where to look; what a snapshot mentions outranks them."""
-        with patch.object(icebergfiles.FileIds, "note", {}):
+        with patch.object(fileids.FileIds, "note", {}):
             self.land()
         self.store.append(10)
         self.assertEqual(self.land().removed, 0)

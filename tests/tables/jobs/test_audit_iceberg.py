@@ -16,7 +16,8 @@ from pyiceberg.table import Table
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.errors import PipelineError
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
+from hatwisted.pipeline.iceberg.fileids import FileIds
+from hatwisted.pipeline.iceberg.icebergfiles import data_files
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult
 from hatwisted.pipeline.jobs.audit.tablecopy import TableCopy

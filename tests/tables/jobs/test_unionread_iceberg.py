@@ -16,7 +16,8 @@ from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.iceberg import queuenotes, snapshots
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds, data_files
+from hatwisted.pipeline.iceberg.fileids import FileIds
+from hatwisted.pipeline.iceberg.icebergfiles import data_files
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.union.icebergversion import IcebergVersion
 from tests.support import unioncase

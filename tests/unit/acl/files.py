@@ -38,6 +38,8 @@ accounts:
 
 USER = Credentials("RocketMQ", SECRET)
 ADMIN = Credentials("rocketmq2", SECRET)
+OTHER_SECRET = Credentials("rocketmq2", "wrong-secret")
+"""Whose signatures are wrong."""
 
 
 def request(code: int, account: Credentials | None = USER, body: bytes = b"", **ext: str) -> RemotingCommand:

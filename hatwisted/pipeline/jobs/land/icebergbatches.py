@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hatwisted.pipeline.decode.storefolder import Split
     from hatwisted.pipeline.iceberg.catalogs import IcebergName
-    from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+    from hatwisted.pipeline.iceberg.fileids import FileIds
     from hatwisted.pipeline.iceberg.landedfiles import LandedBatch, LandedTables, RowFiles, WrittenFiles
     from hatwisted.pipeline.iceberg.snapshots import IcebergClaim
 
@@ -106,7 +106,7 @@ class _ClaimedIceberg:
 
     def widen(self, brokers: Collection[str]) -> bool:
         """Claim these brokers as well; False if they all are."""
-        from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+        from hatwisted.pipeline.iceberg.fileids import FileIds
         from hatwisted.pipeline.iceberg.snapshots import claim
 
         wanted = {*self.held.brokers, *brokers}
@@ -126,7 +126,7 @@ class _ClaimedIceberg:
     def upkeep(self) -> Compaction:
         """Merge small files, and forget old snapshots, but none that promises what nobody has kept."""
         from hatwisted.pipeline.iceberg.deadletters import settle
-        from hatwisted.pipeline.iceberg.icebergfiles import SnapshotIds
+        from hatwisted.pipeline.iceberg.fileids import SnapshotIds
         from hatwisted.pipeline.iceberg.orphans import remove_passed
         from hatwisted.pipeline.iceberg.upkeep import compact, expire
 

@@ -185,7 +185,7 @@ class _Landing:
     def _claimed(self) -> IcebergLanding | IcebergQueues:
         """The table, claimed, without what runs before this one have left."""
         from hatwisted.pipeline.iceberg.deadletters import settle
-        from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+        from hatwisted.pipeline.iceberg.fileids import FileIds
         from hatwisted.pipeline.iceberg.snapshots import claim
 
         source, name, table = self._source, self._tables.name, self._tables.table

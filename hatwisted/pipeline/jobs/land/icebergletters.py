@@ -23,7 +23,8 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
 from hatwisted.pipeline.iceberg.deadletters import settle
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds, SnapshotIds, data_files
+from hatwisted.pipeline.iceberg.fileids import FileIds, SnapshotIds
+from hatwisted.pipeline.iceberg.icebergfiles import data_files
 from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, noted, swap_files
 from hatwisted.pipeline.jobs.land.deltaletters import PLACE

@@ -17,7 +17,7 @@ from hatwisted.pipeline.delta.errors import Fenced
 from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.iceberg.catalogs import plainly
-from hatwisted.pipeline.iceberg.icebergfiles import FileIds
+from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.landedfiles import LandedBatch, LandedTables
 from hatwisted.pipeline.iceberg.numberedbatches import (
     NumberedBatch,

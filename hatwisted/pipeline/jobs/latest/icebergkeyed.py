@@ -23,7 +23,8 @@ from pyiceberg.io.pyarrow import ArrowScan
 
 from hatwisted.pipeline.delta.errors import NoRoom, WrongTable
 from hatwisted.pipeline.iceberg.catalogs import IcebergName, plainly
-from hatwisted.pipeline.iceberg.icebergfiles import SnapshotIds, data_files
+from hatwisted.pipeline.iceberg.fileids import SnapshotIds
+from hatwisted.pipeline.iceberg.icebergfiles import data_files
 from hatwisted.pipeline.iceberg.orphans import remove_left, remove_passed, remove_unmentioned
 from hatwisted.pipeline.iceberg.snapshots import ATTEMPTS, line, set_properties, summary_of, swap_files
 from hatwisted.pipeline.iceberg.upkeep import compact, expire

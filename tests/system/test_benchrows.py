@@ -1,0 +1,82 @@
+"""What the benchmark's rows over sizes rest on: CPU time of processes, sizes that are asked for, plots."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "matplotlib", reason="the plots' library isn't installed: pip install \"hatwisted[bench]\""
+)
+
+from bench.__main__ import _options, _size
+from bench.plots import draw_all
+from bench.processtree import TICKS, cpu_seconds, descendants
+from bench.sparkpeers import LABELS
+
+SECONDS = 0.3
+BURN = f"import time\nwhile time.process_time() < {SECONDS}: pass\n"
+
+
+def test_a_child_that_has_ended_stands_in_its_parents_time() -> None:
+    before = cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", BURN], check=True)
+    assert cpu_seconds(os.getpid()) - before >= SECONDS - 2 / TICKS
+
+
+def test_one_that_lives_is_found_with_what_it_started() -> None:
+    inner = [sys.executable, "-c", f"{BURN}print('burnt', flush=True)\ninput()"]
+    outer = [sys.executable, "-c", f"import subprocess; subprocess.run({inner!r})"]
+    with subprocess.Popen(outer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found, cost = descendants(process.pid), cpu_seconds(process.pid)
+        process.communicate("\n")
+    assert len(found) == 1
+    assert cost >= SECONDS - 2 / TICKS
+
+
+def test_sizes_that_are_asked_for() -> None:
+    assert _options(["--gib", "4", "--gib", "0.5"]).gib == [4.0, 0.5]
+    assert _options([]).gib == []
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "2000", "inf"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        _size(text)
+
+
+def test_both_sides_lines_by_cores(tmp_path: Path) -> None:
+    points = [
+        {"gib": gib, "cores": cores, "what": what, "kind": kind, "seconds": gib / cores, "cpu": gib}
+        for gib in (1, 4)
+        for cores in (1, 2)
+        for what in LABELS
+        for kind in ("ours", "java")
+    ]
+    memory = {"python": 600.0, "jvm": 500.0}
+    growth = {
+        key: [{"gib": gib, "cores": cores, "seconds": gib / cores, **memory} for gib in (1, 4)]
+        for key, cores in (("data", 2), ("cores", 1))
+    }
+    splits = [{"partitions": 4, "seconds": 1.0}, {"partitions": 16, "seconds": 2.0}]
+    rows = {
+        "spark-kafka": {"series": {"points": points}},
+        "spark-growth": {"series": growth | {"splits": splits}},
+    }
+    drawn = dict(reversed(each) for each in draw_all(rows, [], tmp_path / "plots", tmp_path))
+    assert len(drawn) == len(LABELS) + 2
+    for path in drawn:
+        text = (tmp_path / path).read_text()
+        if "kafka" in path:
+            lines = ("hatwisted, 1 core", "hatwisted, 2 cores", "source, 1 core", "source, 2 cores")
+            assert all(line in text for line in lines), path
+    grown = (tmp_path / "plots" / "spark-data.svg").read_text()
+    assert "1 core" in grown
+    assert "2 cores" in grown
