@@ -37,6 +37,7 @@ RUN = {
 }
 """Pages that say what to type, and the test of each."""
 MARK = re.compile(r"run by (?P<test>tests/[\w/]+\.py)|not run: (?P<reason>.{10,})")
+MARKED = re.compile(r"^<!-- (.*) -->\n\n```python$", re.MULTILINE)
 
 
 class ExecutedTests(SynchronousTestCase):
@@ -64,6 +65,20 @@ class ExecutedTests(SynchronousTestCase):
                 self.assertIsNotNone(match, f"{page}: {mark}")
                 if match and match["test"]:
                     self.assertTrue((REPOSITORY / match["test"]).is_file(), f"{page}: {mark}")
+
+    def test_a_program_of_python_with_a_test_of_its_own_is_named_there(self) -> None:
+        """All others of the pipeline's pages are run by tests/pipeline/programs/test_pages.py, which says so."""
+        marks = [
+            (page, mark) for page in sorted(DOCS.rglob("*.md")) for mark in MARKED.findall(page.read_text())
+        ]
+        self.assertGreater(len(marks), 2)
+        for page, mark in marks:
+            match = MARK.fullmatch(mark)
+            self.assertIsNotNone(match, f"{page}: {mark}")
+            if match and match["test"]:
+                test = REPOSITORY / match["test"]
+                self.assertTrue(test.is_file(), f"{page}: {mark}")
+                self.assertIn(page.name, test.read_text(), f"{mark}: doesn't name {page}")
 
     def test_most_are_run(self) -> None:
         every = [block for all_of_it in self.found().values() for block in all_of_it]
