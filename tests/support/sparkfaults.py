@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.errors import Fenced
-from hatwisted.pipeline.iceberg import icebergfiles, numberedbatches
+from hatwisted.pipeline.iceberg import fileids, numberedbatches
 from hatwisted.pipeline.iceberg.snapshots import IcebergClaim, append_once, tails_noted
 from hatwisted.pipeline.jobs.land import icebergquery, splitrows, taskedlanding
 from hatwisted.pipeline.jobs.land.deltalanding import DeltaLanding
@@ -145,7 +145,7 @@ class _OneName:
         self._task = task
 
     def __call__(self, split: Split) -> Any:
-        with patch.object(icebergfiles, "ATTEMPT_BITS", 0):
+        with patch.object(fileids, "ATTEMPT_BITS", 0):
             return self._task(split)
 
 

@@ -5,7 +5,6 @@ They say which run has written a file and which snapshot alone may bring it, so 
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -26,8 +25,6 @@ TASKS: Final = 1 << 31
 settled, so those of a run that has ended are looked up, all of them."""
 ATTEMPT_BITS: Final = 96
 """Of the number that an attempt at a task draws, since its files' names are like those of the others otherwise."""
-ATTEMPT_FILES: Final = 1 << 20
-"""Numbers between those that two attempts may draw."""
 
 
 class FileIds:
@@ -41,13 +38,11 @@ class FileIds:
         self.run = run
         self.number = 0
         """Of the last name."""
-
-    def counted(self) -> itertools.count[int]:
-        """Numbers of the files of one call, which their names have besides."""
-        return itertools.count()
+        self.attempt = 0
+        """A number that all names have besides."""
 
     def next(self) -> uuid.UUID:
-        """For the files of one call."""
+        """For another file."""
         self.number += 1
         left = 32 - RUN_LETTERS - SEQUENCE_LETTERS
         return uuid.UUID(f"{self.run}{self.sequence:0{SEQUENCE_LETTERS}x}{self.number:0{left}x}")
@@ -110,8 +105,4 @@ class TaskIds(FileIds):
     def __init__(self, run: str) -> None:
         super().__init__(run)
         self.number = TASKS
-        self._attempt = secrets.randbits(ATTEMPT_BITS)
-
-    def counted(self) -> itertools.count[int]:
-        """See FileIds."""
-        return itertools.count(self._attempt * ATTEMPT_FILES)
+        self.attempt = secrets.randbits(ATTEMPT_BITS)

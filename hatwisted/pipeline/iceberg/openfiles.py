@@ -151,7 +151,7 @@ class _OpenFile:
         self._io = io
         self._key = _partition_key(metadata, values)
         model = FileFormatFactory.get(FORMAT)
-        named = WriteTask(ids.next(), next(ids.counted()), metadata.schema(), [], partition_key=self._key)
+        named = WriteTask(ids.next(), ids.attempt, metadata.schema(), [], partition_key=self._key)
         places = load_location_provider(metadata.location, metadata.properties)
         self._path = places.new_data_location(
             named.generate_data_file_filename(model.file_extension()), self._key
