@@ -15,6 +15,14 @@ class Fenced(PipelineError):
     """Another run took over this landing; what this one wrote since then isn't committed."""
 
 
+def taken_over(gone: str) -> Fenced:
+    """What it means to a landing that its file is gone. gone: says of which table, and which file"""
+    return Fenced(
+        f"{gone}: a later run of the same logs took over, and removed what this one can't commit any more;"
+        " stop one of the two landings"
+    )
+
+
 class GoneFile(WrongTable):
     """Somebody has removed a file before it was finished."""
 

@@ -21,7 +21,7 @@ from hatwisted.pipeline.delta.deadletters import (
     settle,
 )
 from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, prepare_table
-from hatwisted.pipeline.delta.errors import Fenced
+from hatwisted.pipeline.delta.errors import taken_over
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
@@ -265,10 +265,8 @@ class LandedFiles:
                 dead = self._dead.close() if self._dead is not None else []
                 return WrittenFiles(self._files.close(), dead, self._counts)
         except FileNotFoundError as error:
-            raise Fenced(
-                f"{self._shape.path}: {error.filename} is gone before it was finished: a later run of the same"
-                " logs took over, and removed what this one can't commit any more; stop one of the two landings"
-            ) from error
+            gone = f"{self._shape.path}: {error.filename} is gone before it was finished"
+            raise taken_over(gone) from error
 
     def abandon(self) -> None:
         """Remove what was written; for a task that failed."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hatwisted.pipeline.delta.errors import Fenced, GoneFile
+from hatwisted.pipeline.delta.errors import GoneFile, taken_over
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import FileIds
@@ -111,10 +111,7 @@ def _fenced(name: str) -> Iterator[None]:
     try:
         yield
     except GoneFile as error:
-        raise Fenced(
-            f"{name}: {error}: a later run of the same logs took over, and removed what this one can't commit"
-            " any more; stop one of the two landings"
-        ) from error
+        raise taken_over(f"{name}: {error}") from error
 
 
 def data_files(table: Table, name: str, rows: pa.Table, ids: FileIds) -> list[DataFile]:
