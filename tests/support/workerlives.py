@@ -12,22 +12,22 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import IO, Any, NoReturn
 
-from hatwisted.pipeline.jobs.workertasks import Progress, Result, Work
+from hatwisted.pipeline.jobs.workertasks import InlineTasks, Progress, Result, Work
 from tests.support.lifesteps import End, Steps
 
 WORKER = "worker "
 """What the names of their steps begin with."""
 
 
-class Workers:
-    """See Tasks. To be made before the process has threads, as forks don't have them.
+class Workers(InlineTasks):
+    """One after the other, each in a process of its own. To be made before this one has threads, as forks don't
+    have them.
 
     - end: the step at which one of them is killed, if it's one of theirs
     """
-
-    parallelism = 1
 
     def __init__(self, end: End | None) -> None:
         self.steps = Counter[str]()
@@ -48,17 +48,17 @@ class Workers:
         total: int = 0,
     ) -> list[Result]:
         """See Tasks."""
-        results = []
-        for piece in work:
-            pickle.dump((function, piece), self._orders)
-            self._orders.flush()
-            failed, found, self.steps, self.killed = pickle.load(self._answers)
-            if failed:
-                raise found
-            results.append(found)
-            if progress is not None:
-                progress((total or len(work)) * len(results) // len(work), total or len(work))
-        return results
+        return super().run(work, partial(self._ordered, function), progress, total)
+
+    def _ordered(self, function: Callable[[Work], Result], piece: Work) -> Result:
+        """What a worker makes of a piece."""
+        pickle.dump((function, piece), self._orders)
+        self._orders.flush()
+        failed, found, self.steps, self.killed = pickle.load(self._answers)
+        if failed:
+            raise found
+        result: Result = found
+        return result
 
 
 def _serve(orders: IO[bytes], answers: IO[bytes], end: End | None) -> NoReturn:

@@ -306,7 +306,8 @@ class OnceTests(IcebergCase):
             self.land(max_bytes_per_trigger=50_000)
         self.assertEqual(self.data_files(), self.live_files())
 
-    def test_of_a_batch_that_is_not_finished_nothing_is_left_and_of_a_finished_one_everything(self) -> None:
+    def begun(self) -> tuple[set[str], pa.RecordBatch, icebergfiles.IcebergFiles]:
+        """Files of a table with rows, rows, and files that some of them are in already."""
         self.store.append(60)
         self.land()
         before = self.data_files()
@@ -314,6 +315,10 @@ class OnceTests(IcebergCase):
         files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
         with patch.object(icebergfiles, "FLUSH_BYTES", 1):
             files.write(rows)
+        return before, rows, files
+
+    def test_of_a_batch_that_is_not_finished_nothing_is_left_and_of_a_finished_one_everything(self) -> None:
+        before, rows, files = self.begun()
         files.write(rows)
         with (
             patch.object(openfiles._OpenFile, "write", side_effect=OSError("full")),
@@ -329,13 +334,7 @@ class OnceTests(IcebergCase):
         self.assertEqual(len(self.data_files() - before), len(finished))
 
     def test_one_that_is_removed_before_it_is_finished_says_that_a_later_run_took_over(self) -> None:
-        self.store.append(60)
-        self.land()
-        before = self.data_files()
-        rows = with_store_date(read_arrow([str(self.store.root)]).read_next_batch())
-        files = icebergfiles.IcebergFiles(self.table, NAME, fileids.FileIds("0" * 12))
-        with patch.object(icebergfiles, "FLUSH_BYTES", 1):
-            files.write(rows)
+        before, _, files = self.begun()
         for path in (self.folder / "warehouse").rglob("*.parquet"):
             if path.name not in before:
                 path.unlink()
