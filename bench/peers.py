@@ -78,7 +78,7 @@ def _beside_kafka(arena: Arena, role: str, ways: Sequence[Way]) -> Outcome:
     if missing is not None:
         raise RowFailed(missing)
     outcome = Outcome()
-    with arena.pair(OURS, role) as group, _kafka(arena) as kafka:
+    with arena.pair(OURS, role) as group, kafka_pair(arena) as kafka:
         group.start()
         kafka.start()
         for way in ways:
@@ -87,7 +87,8 @@ def _beside_kafka(arena: Arena, role: str, ways: Sequence[Way]) -> Outcome:
 
 
 @contextmanager
-def _kafka(arena: Arena) -> Iterator[KafkaPair]:
+def kafka_pair(arena: Arena) -> Iterator[KafkaPair]:
+    """Not started yet; what it keeps is removed afterwards."""
     folder = arena.folder / "kafka"
     shutil.rmtree(folder, ignore_errors=True)
     try:

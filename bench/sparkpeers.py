@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
 from bench import kafkajob
-from bench.arena import JAVA_OPTIONS, Arena, RowFailed
+from bench.arena import Arena, RowFailed
 from bench.figures import Outcome, Values, ratio_figure
 from bench.kafkajob import Job
+from bench.peers import kafka_pair
 from bench.sparking import CORES, GIB, Log, check_rows, cores_of, log, need_room, run_job, run_jobs
 from testbed import kafkapair
 from testbed.brokergroup import JAVA as KAFKA
@@ -55,7 +54,8 @@ def spark_kafka(arena: Arena) -> Outcome:
     for gib in arena.sizes or SIZES:
         size = int(gib * GIB)
         need_room(arena, ROOM * (size // 10 if arena.quick else size))
-        with _kafka(arena) as kafka:
+        with kafka_pair(arena) as kafka:
+            kafka.start_leader()
             with log(arena, size, BODY) as made:
                 ours = _ours(arena, made)
                 _fill(arena, made, kafka)
@@ -148,16 +148,3 @@ def _tell(outcome: Outcome, made: Log, ours: Found, theirs: Found) -> None:
 
 def _both(ours: Results, theirs: Results) -> tuple[tuple[Any, Results], ...]:
     return (OURS, ours), (KAFKA, theirs)
-
-
-@contextmanager
-def _kafka(arena: Arena) -> Iterator[KafkaPair]:
-    """One broker, whose log is removed afterwards."""
-    folder = arena.folder / "kafka"
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        with KafkaPair(folder, JAVA_OPTIONS) as pair:
-            pair.start_leader()
-            yield pair
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
