@@ -134,8 +134,7 @@ def difference_told(one: Path, other: Path, at: int) -> str:
 
     - at: as `first_difference` gives it
     """
-    lines = []
-    rests = []
+    lines, rests = list[str](), list[bytes]()
     for store in (one, other):
         start, path = max((file for file in log_files(store) if file[0] <= at), default=(0, None))
         rests.append(path.read_bytes()[at - start :] if path else b"")
@@ -145,8 +144,8 @@ def difference_told(one: Path, other: Path, at: int) -> str:
         lines.append(f"{store.name}: {rests[-1][:32].hex(' ')}, file from {start}, {around}")
     pairs = zip(*rests, strict=False)
     unequal = [place for place, (left, right) in enumerate(pairs) if left != right]
-    zeros = [rest.count(0, 0, unequal[-1] + 1) if unequal else 0 for rest in rests]
     span = unequal[-1] + 1 if unequal else 0
+    zeros = [rest.count(0, 0, span) for rest in rests]
     lines.append(
         f"{len(unequal)} of {span} bytes from {at} on differ in that file, zeros among them: {zeros}"
     )

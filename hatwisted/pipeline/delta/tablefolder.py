@@ -2,8 +2,8 @@
 
 Nobody ever sees half a file. A local one is hidden until it is on the disk and then renamed, one of Hadoop's until
 it's written; an object appears when it is whole, so it is written under its name at once, and nothing is renamed,
-which object stores can't. What
-makes files rows of the table is Delta's commit alone, which stores take once, by a conditional put.
+which object stores can't. What makes files rows of the table is Delta's commit alone, which stores take once, by a
+conditional put.
 
 Addresses, accounts and regions come from where the stores' own tools look: `AWS_ACCESS_KEY_ID`, `AWS_REGION`,
 `AWS_ENDPOINT_URL`, the machine's role and so on for S3, `GOOGLE_APPLICATION_CREDENTIALS` for `gs://`,
