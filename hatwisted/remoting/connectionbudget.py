@@ -27,8 +27,8 @@ class ConnectionBudget:
         self.most = most
         """Connections of all ports together."""
         self.open = 0
-        self.partial = PartialFrames()
-        self.unread = UnreadAnswers()
+        self.partial = PartialFrames(lambda: self.unread.total)
+        self.unread = UnreadAnswers(lambda: self.partial.total)
         self.windows = SendWindows()
         self._of_address: Counter[str] = Counter()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from hatwisted.remoting.sharedroom import Beside, nothing_beside, room
+
 MAX_PARTIAL_BYTES = 64 << 20
 """Bytes over all connections of a process: 16 messages of 4 MiB, RocketMQ's largest, on their way at a time. With
 twice as much, beside full tables, unread answers and held pulls, a server was larger than 300 MiB."""
@@ -21,9 +23,13 @@ class Holder(Protocol):
 
 
 class PartialFrames:
-    """Who holds how much. Invariant: `total` is the sum, at most MAX_PARTIAL_BYTES between two calls."""
+    """Who holds how much. Invariant: `total` is the sum, at most MAX_PARTIAL_BYTES between two calls.
 
-    def __init__(self) -> None:
+    beside: what answers that aren't read take.
+    """
+
+    def __init__(self, beside: Beside = nothing_beside) -> None:
+        self._beside = beside
         self.total = 0
         """Bytes held."""
         self._held: dict[Holder, int] = {}
@@ -37,11 +43,11 @@ class PartialFrames:
         if size:
             self._held[holder] = size
             self.total += size
-        while self.total > MAX_PARTIAL_BYTES:
+        while self.total > (most := room(MAX_PARTIAL_BYTES, self._beside())):
             largest = max(self._held, key=self._held.__getitem__)
             self.forget(largest)
             largest.reject(
-                f"incomplete frames of all connections exceed {MAX_PARTIAL_BYTES} bytes, waiting requests counted"
+                f"incomplete frames of all connections exceed {most} bytes, waiting requests counted"
             )
 
     def forget(self, holder: Holder) -> None:

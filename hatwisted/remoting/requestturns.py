@@ -7,7 +7,10 @@ in which they came. A client with one cheap request waits for a quantum, or one 
 addresses: not for all that they have asked, nor the longer the more connections they have. Meanwhile nothing is
 read from who waits.
 
-Requests that are taken as batches (sends) aren't counted: one read of them is one append.
+Requests that are taken as batches (sends) aren't counted for their connection: one read of them is one append. All
+of them together get `SENDS_SLICE` of a round, beyond which reads of sends take turns like the rest: a hundred
+connections that pipeline large batches put half a second's work before an honest client's message otherwise, and
+where no put waits for a slave, no window (`sendwindows`) holds them up.
 
 Rejected: threads (state without locks is what all else here rests on), and a price for each request code (what a
 request costs depends on the store).
@@ -28,6 +31,10 @@ QUANTUM = 0.002
 
 SLICE = 0.005
 """Seconds of all connections' requests in one round of the loop."""
+
+SENDS_SLICE = 0.02
+"""Seconds of all connections' sends in one round; one read of them more is begun within them. Far more than a read
+of each of eight producers with full pipelines takes: turns cost a little, which is lost where nobody else waits."""
 
 UNCOUNTED = 0.0005
 """Seconds of all of them together: less isn't worth the timer that ends the slice."""
@@ -50,8 +57,11 @@ class RequestTurns:
 
     def __init__(self, clock: IReactorTime) -> None:
         self.seconds = clock.seconds
+        self.sends_full = False
+        """Do further sends have to wait for the next round?"""
         self._waiting = Rotation[Waiter]()
         self._used = 0.0
+        self._sending = 0.0
         self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
 
     @property
@@ -63,6 +73,13 @@ class RequestTurns:
         """A connection has worked for so long."""
         self._used += seconds
         if self._used > UNCOUNTED:
+            self._schedule()
+
+    def count_sends(self, seconds: float) -> None:
+        """One read of sends has taken so long."""
+        self._sending += seconds
+        if self._sending >= SENDS_SLICE / 2:  # far from it, the timer that begins a new slice isn't worth it
+            self.sends_full = self._sending >= SENDS_SLICE
             self._schedule()
 
     def wait(self, waiter: Waiter) -> None:
@@ -84,9 +101,10 @@ class RequestTurns:
             self._timer.set(0)
 
     def _turn(self) -> None:
-        self._used = 0.0
+        self._used = self._sending = 0.0
+        self.sends_full = False
         for _ in range(len(self._waiting)):
-            if self._used >= SLICE or not self._waiting:
+            if self._used >= SLICE or self.sends_full or not self._waiting:
                 break
             self._waiting.take().go_on()
         if self._waiting:

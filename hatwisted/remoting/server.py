@@ -271,11 +271,12 @@ class RemotingConnection(Protocol):
                 batch = []
                 began = 0.0
             current = handler
-            if handler is not None and (batch or not self.window.full):
+            if handler is not None and (batch or not (self.window.full or turns.sends_full)):
                 batch.append(command)
                 continue
             if handler is not None or worked >= allowance:
-                self._put_off(commands[index:], turns if handler is None else self.window)
+                full = handler is not None and self.window.full
+                self._put_off(commands[index:], self.window if full else turns)
                 break
             began = began or turns.seconds()
             self._run_one(table, command)
@@ -311,12 +312,15 @@ class RemotingConnection(Protocol):
                 cast(IPushProducer, self.transport).resumeProducing()
 
     def _run_batch(self, handler: BatchHandler, batch: list[RemotingCommand]) -> None:
+        turns = self.factory.turns
+        began = turns.seconds()
         try:
             handler(self, batch)
         except Exception:
             failure = Failure()
             for command in batch:
                 self._failed(failure, command)
+        turns.count_sends(turns.seconds() - began)
 
     def _run_one(self, table: ProcessorTable, command: RemotingCommand) -> None:
         if command.flag & FLAG_RESPONSE:

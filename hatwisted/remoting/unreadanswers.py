@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import ITransport
 
 from hatwisted.remoting.eagerwrite import drop_unsent, unsent
+from hatwisted.remoting.sharedroom import Beside, nothing_beside, room
 from hatwisted.wire.networks import counted_as
 
 MAX_UNREAD_BYTES = 64 << 20
@@ -37,9 +38,13 @@ class Reader(Protocol):
 
 class UnreadAnswers:
     """Who leaves how much. Invariant: `total` is the sum of what was seen last, at most `most` between two
-    calls."""
+    calls.
 
-    def __init__(self) -> None:
+    beside: what incomplete frames take.
+    """
+
+    def __init__(self, beside: Beside = nothing_beside) -> None:
+        self._beside = beside
         self.most = MAX_UNREAD_BYTES
         """Bytes of all of them."""
         self.total = 0
@@ -52,8 +57,8 @@ class UnreadAnswers:
         if size:
             self._left[reader] = size
             self.total += size
-            if self.total > self.most:
-                self._look()
+            if self.total > (most := room(self.most, self._beside())):
+                self._look(most)
 
     def forget(self, reader: Reader) -> None:
         """Nothing waits for it any more; idempotent."""
@@ -65,15 +70,15 @@ class UnreadAnswers:
         self.total = sum(self._left.values())
         return self.total
 
-    def _look(self) -> None:
-        if self.seen() <= self.most * _LEFT:
+    def _look(self, most: int) -> None:
+        if self.seen() <= most * _LEFT:
             return
         addresses: Counter[str] = Counter()
         for reader, left in self._left.items():
             addresses[counted_as(reader.address)] += left
-        most = sorted(self._left, key=lambda each: (addresses[counted_as(each.address)], self._left[each]))
-        while self.total > self.most * _LEFT:
-            closed = most.pop()
+        readers = sorted(self._left, key=lambda each: (addresses[counted_as(each.address)], self._left[each]))
+        while self.total > most * _LEFT:
+            closed = readers.pop()
             self.forget(closed)
-            closed.reject(f"answers that clients haven't read exceed {self.most} bytes")
+            closed.reject(f"answers that clients haven't read exceed {most} bytes")
             drop_unsent(closed.transport)

@@ -34,8 +34,8 @@ MAX_QUEUES_PER_REQUEST = 20_000
 MAX_LOCKS = 1_000_000
 """Locks held at a time, some 200 bytes each. Beyond, no new ones are given: the client asks again in 20 s."""
 
-MAX_LOCK_BYTES = 64 << 20
-"""What locks take in memory, about: 200,000 of names as they are usual."""
+MAX_LOCK_BYTES = 32 << 20
+"""What locks take in memory, about: 100,000 of names as they are usual, each a queue that is consumed in order."""
 
 _LOCK = 250
 """Bytes of a lock besides its names."""

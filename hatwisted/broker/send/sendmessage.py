@@ -20,7 +20,7 @@ from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.kernel import SendAnswers, SettledPuts, message_ids
-from hatwisted.remoting.sendwindows import SendWindow
+from hatwisted.remoting.sendwindows import LEAST_SIZE, SendWindow
 from hatwisted.remoting.server import RemotingConnection, response
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -110,7 +110,8 @@ class SendProcessor:
         begin = log.max_offset
         self._store.append(puts)
         end = log.max_offset
-        read = _Unanswered(len(puts), end - begin, connection.window, partial(self._answer, connection))
+        size = max(end - begin, LEAST_SIZE * sum([len(put.entries) for put in puts]))
+        read = _Unanswered(len(puts), size, connection.window, partial(self._answer, connection))
         self._acks.settle(puts, read.answer, self._settled.hold)
         if read.left:
             read.waits = True

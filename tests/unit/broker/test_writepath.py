@@ -12,6 +12,7 @@ from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
+from hatwisted.remoting.sendwindows import LEAST_SIZE
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
@@ -117,8 +118,18 @@ class WritePathTests(TestCase):
         self.assertEqual(self.window().used, 0)
 
     @inlineCallbacks
+    def test_a_small_message_counts_as_one_of_1_KiB(self):  # type: ignore[no-untyped-def]
+        answer = self.send("")
+        yield self.pass_time()
+        self.assertLess(self.store.log.max_offset, LEAST_SIZE)
+        self.assertEqual(self.window().used, LEAST_SIZE)
+        self.slave.line.advance(self.store.log.max_offset)
+        yield answer
+        self.assertEqual(self.window().used, 0)
+
+    @inlineCallbacks
     def test_messages_that_wait_for_no_slave_count_while_it_is_behind(self):  # type: ignore[no-untyped-def]
-        self.slave.fall_behind = 501
+        self.slave.fall_behind = 2501
         answers = yield self.fill_window("WAIT\x01false")
         put = sum(answer.called for answer in answers)
         self.assertLess(put, 9)
@@ -131,7 +142,7 @@ class WritePathTests(TestCase):
 
     @inlineCallbacks
     def test_messages_that_wait_for_no_slave_do_not_count_otherwise(self):  # type: ignore[no-untyped-def]
-        for behind, usable in ((500, 1 << 60), (501, 0)):
+        for behind, usable in ((2500, 1 << 60), (2501, 0)):
             self.slave.fall_behind, self.slave.usable_up_to = behind, usable
             answers = yield self.fill_window("WAIT\x01false")
             codes = [answer.code for answer in (yield gatherResults(answers))]
@@ -150,8 +161,8 @@ class WritePathTests(TestCase):
 
     @inlineCallbacks
     def fill_window(self, text: str):  # type: ignore[no-untyped-def]
-        """Messages one after the other, of which a window of 500 bytes holds some."""
-        self.rig.factory.windows.most = 500
+        """Messages one after the other, of which a window of 2,500 bytes holds some."""
+        self.rig.factory.windows.most = 2500
         answers = []
         for _ in range(9):
             answers.append(self.send(text))

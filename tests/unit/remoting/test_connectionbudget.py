@@ -5,6 +5,26 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.remoting.connectionbudget import ConnectionBudget
+from hatwisted.remoting.partialframes import MAX_PARTIAL_BYTES
+from hatwisted.remoting.sharedroom import SURE
+from hatwisted.remoting.unreadanswers import MAX_UNREAD_BYTES
+
+
+class _Transport:
+    dataBuffer = b""
+
+
+class Peer:
+    """A connection that tells why it was closed."""
+
+    address = "10.0.0.1"
+
+    def __init__(self) -> None:
+        self.transport = _Transport()
+        self.reasons: list[str] = []
+
+    def reject(self, reason: str) -> None:
+        self.reasons.append(reason)
 
 
 class ConnectionBudgetTests(SynchronousTestCase):
@@ -33,6 +53,23 @@ class ConnectionBudgetTests(SynchronousTestCase):
         self.assertEqual(
             [budget.take("a", 3) for _ in range(4)], [None] * 3 + ["its address has 3 connections open"]
         )
+
+    def test_what_frames_take_beyond_their_own_unread_answers_lack_and_the_other_way_round(self) -> None:
+        budget, frames, reader = ConnectionBudget(), Peer(), Peer()
+        budget.partial.hold(frames, MAX_PARTIAL_BYTES)
+        reader.transport.dataBuffer = bytes(SURE)
+        budget.unread.hold(reader, SURE)
+        self.assertEqual((frames.reasons, reader.reasons), ([], []))
+        reader.transport.dataBuffer += b"x"
+        budget.unread.hold(reader, SURE + 1)
+        self.assertEqual(reader.reasons, [f"answers that clients haven't read exceed {SURE} bytes"])
+        budget.partial.forget(frames)
+        reader.transport.dataBuffer = bytes(MAX_UNREAD_BYTES)
+        budget.unread.hold(reader, MAX_UNREAD_BYTES)
+        budget.partial.hold(frames, SURE)
+        self.assertEqual((len(frames.reasons), len(reader.reasons)), (0, 1))
+        budget.partial.hold(frames, SURE + 1)
+        self.assertIn(f"exceed {SURE} bytes", frames.reasons[0])
 
     def test_who_is_refused_leaves_nothing_behind(self) -> None:
         budget = ConnectionBudget(2)

@@ -9,7 +9,7 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.remoting.requestturns import QUANTUM, SLICE, RequestTurns
+from hatwisted.remoting.requestturns import QUANTUM, SENDS_SLICE, SLICE, RequestTurns
 
 
 class RoundClock(Clock):
@@ -34,7 +34,40 @@ class Busy:
         self.turns.wait(self)
 
 
+class Sending(Busy):
+    """Has a read of sends that uses a slice up, and more of them."""
+
+    def go_on(self) -> None:
+        self.worked.append(SENDS_SLICE)
+        self.turns.count_sends(SENDS_SLICE)
+        self.turns.wait(self)
+
+
 class RequestTurnsTests(SynchronousTestCase):
+    def test_sends_have_a_slice_of_a_round_and_their_addresses_take_turns(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        turns.count_sends(SENDS_SLICE / 2.1)
+        self.assertEqual((turns.sends_full, clock.getDelayedCalls()), (False, []))
+        turns.count_sends(SENDS_SLICE)
+        self.assertTrue(turns.sends_full)
+        crowd, alone = [Sending(turns) for _ in range(5)], Sending(turns, "10.0.0.2")
+        for waiter in (*crowd, alone):
+            turns.wait(waiter)
+        done = []
+        for _ in range(6):
+            clock.advance(1)
+            done.append((sum(len(each.worked) for each in crowd), len(alone.worked)))
+        self.assertEqual(done, [(1, 0), (1, 1), (2, 1), (2, 2), (3, 2), (3, 3)])
+        turns.stop()
+
+    def test_the_next_round_has_a_new_slice_for_sends(self) -> None:
+        clock = RoundClock()
+        turns = RequestTurns(clock)
+        turns.count_sends(SENDS_SLICE)
+        clock.advance(1)
+        self.assertEqual((turns.sends_full, clock.getDelayedCalls()), (False, []))
+
     def test_nobody_has_more_than_a_quantum_and_all_no_more_than_a_slice(self) -> None:
         clock = RoundClock()
         turns = RequestTurns(clock)

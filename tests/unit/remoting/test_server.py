@@ -4,13 +4,14 @@ import random
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, gatherResults, inlineCallbacks
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.portoptions import IDLE_LIMIT
+from hatwisted.remoting.requestturns import SENDS_SLICE
 from hatwisted.remoting.server import WAITING_SIZE, ProcessorTable, RemotingConnection, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.bodylimits import BODY_LIMITS, MAX_BODY
@@ -51,6 +52,7 @@ class RemotingServerTests(TestCase):
         self.port = loopback.listenTCP(0, self.factory, interface="127.0.0.1")
         self.addCleanup(self.port.stopListening)
         self.client = yield self.connect()
+        self.at_rest = self.clock.getDelayedCalls()
 
     @inlineCallbacks
     def connect(self):  # type: ignore[no-untyped-def]
@@ -83,6 +85,10 @@ class RemotingServerTests(TestCase):
         self.batches.append([command.opaque for command in commands])
         for command in commands:
             connection.reply(command, response(command))
+
+    def batch_that_takes_long(self, connection: RemotingConnection, commands: list[RemotingCommand]) -> None:
+        self.batch(connection, commands)
+        self.clock.rightNow += SENDS_SLICE
 
     @inlineCallbacks
     def test_an_answer_carries_the_opaque_and_the_serialisation_of_its_request(self):  # type: ignore[no-untyped-def]
@@ -234,6 +240,25 @@ class RemotingServerTests(TestCase):
         answers = yield self.client.answers(7)
         self.assertEqual([answer.opaque for answer in answers], [0, 1, 2, 3, 4, 9, 5])
         self.assertEqual(self.order, [SLOW, SLOW, LATE, SLOW, SLOW, SLOW, SLOW])
+
+    @inlineCallbacks
+    def test_B175_sends_of_all_connections_have_their_slice_and_then_take_turns(self):  # type: ignore[no-untyped-def]
+        self.table.register_batch([BATCH], self.batch_that_takes_long)
+        crowd = yield gatherResults([self.connect() for _ in range(4)])
+        for number, each in enumerate((*crowd, self.client)):
+            each.transport.write(request(BATCH, number))
+        yield turns()
+        self.assertEqual(len(self.batches), 1, "it uses the slice up, and the others wait")
+        self.clock.advance(0)
+        for each in (*crowd, self.client):
+            yield each.answers(1)
+
+    @inlineCallbacks
+    def test_sends_that_take_no_time_have_no_turns(self):  # type: ignore[no-untyped-def]
+        for number in range(50):
+            self.client.transport.write(request(BATCH, number))
+            yield self.client.answers(number + 1)
+        self.assertEqual(self.clock.getDelayedCalls(), self.at_rest)
 
     @inlineCallbacks
     def test_B175_nothing_is_read_from_a_client_whose_requests_wait(self):  # type: ignore[no-untyped-def]
