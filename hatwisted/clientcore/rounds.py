@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hatwisted.clientcore.errors import BrokerGone, ClientError, Refused, RefusedByAll
+from hatwisted.timing.pauses import doubled
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
@@ -19,8 +20,7 @@ LONGEST_PAUSE: Final = 5.0
 
 def pause_after(tried: int) -> float:
     """Seconds to wait after the round `tried` (from 0)."""
-    doubled: float = FIRST_PAUSE * 2 ** min(tried, 16)
-    return min(doubled, LONGEST_PAUSE)
+    return doubled(FIRST_PAUSE, tried, LONGEST_PAUSE)
 
 
 class Rounds:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from hatwisted.timing.pauses import doubled
 from hatwisted.wire.messagequeue import MessageQueue
 
 LATENCY_STEPS: Final = (
@@ -52,7 +53,7 @@ class BrokerFaults:
     def failed(self, broker: str, now: float) -> None:
         """It couldn't be reached, or said no."""
         failures = self._failures[broker] = self._failures.get(broker, 0) + 1
-        self._avoid_until[broker] = now + min(FAILURE_PAUSE * 2 ** min(failures - 1, 10), MAX_PAUSE)
+        self._avoid_until[broker] = now + doubled(FAILURE_PAUSE, failures - 1, MAX_PAUSE)
 
     def avoided(self, broker: str, now: float) -> bool:
         """Should another broker get the next message?"""

@@ -1,8 +1,8 @@
 """What incomplete frames and unread answers leave to each other of a process's memory.
 
-Either alone may take all that it has a limit for, and honest clients fill either now and then: a few large messages
-on their way at a time, a reader that lags. Both at once are a stranger's doing, who would have twice as much of a
-server: so what one takes beyond SURE, the other lacks.
+Either alone may take all that it has a limit for, and honest clients fill either now and then: a few large
+messages on their way at a time, a reader that lags. Both at once are a stranger's doing, who would have twice as
+much of a server: so what one takes beyond SURE, the other lacks.
 """
 
 from __future__ import annotations

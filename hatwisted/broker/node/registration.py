@@ -30,6 +30,7 @@ from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.timing.pauses import doubled
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire import fastjson
@@ -53,9 +54,6 @@ PERIOD_LIMITS = (10.0, 60.0)
 
 FIRST_RETRY = 1.0
 """Seconds until a failed registration is tried again; doubles up to the period."""
-
-DOUBLINGS = 6
-"""How often: with these every period is reached, and after a day of failures it's still a number."""
 
 UNREGISTER_TIMEOUT = 3.0
 """Seconds an orderly stop waits for a name server."""
@@ -306,8 +304,7 @@ class _NameServer:
         """Register after a pause, unless that is planned already."""
         self._known = False
         if not self._retry.pending:
-            doublings = min(max(0, self._failures - 1), DOUBLINGS)
-            self._retry.set(min(FIRST_RETRY * 2**doublings, self._owner.period))
+            self._retry.set(doubled(FIRST_RETRY, max(0, self._failures - 1), self._owner.period))
 
     def settled(self) -> Deferred[None]:
         done: Deferred[None] = Deferred()
