@@ -32,12 +32,7 @@ from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.networks import plain_address
-from hatwisted.wire.remoting import (
-    RemotingCommand,
-    RemotingProtocolError,
-    RemotingReceiver,
-    encode_command,
-)
+from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
 
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
@@ -219,8 +214,7 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
-        if commands:
-            self.stalled = False
+        self.stalled = self.stalled and not commands
         arrived += WAITING_SIZE * len(commands) - self._receiver.buffered
         self._tell_held()
         if self._backlog:
@@ -262,8 +256,7 @@ class RemotingConnection(Protocol):
         batch_handlers = table.batch_handlers
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
-        began = worked = 0.0
-        allowance = turns.allowance
+        began, worked, allowance = 0.0, 0.0, turns.allowance
         for index, command in enumerate(commands):
             handler = batch_handlers.get(command.code) if not command.flag & FLAG_RESPONSE else None
             if handler is not current and batch:
@@ -275,8 +268,7 @@ class RemotingConnection(Protocol):
                 batch.append(command)
                 continue
             if handler is not None or worked >= allowance:
-                full = handler is not None and self.window.full
-                self._put_off(commands[index:], self.window if full else turns)
+                self._put_off(commands[index:], self.window if handler and self.window.full else turns)
                 break
             began = began or turns.seconds()
             self._run_one(table, command)
