@@ -176,7 +176,7 @@ class RemotingConnection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.open = False
         self.factory.forget(self)
-        self._backlog = []
+        self._drop_unread()
         closers, self._closers = self._closers, {}
         for closer in closers:
             closer(self)
@@ -226,6 +226,11 @@ class RemotingConnection(Protocol):
             self._backlog_size += arrived
             self._tell_held()
 
+    def _drop_unread(self) -> None:
+        """It doesn't count any longer, and nobody knows when Python finds that a connection is garbage."""
+        self._backlog = []
+        self._receiver.drop()
+
     def _tell_held(self) -> None:
         self.factory.partial.hold(self, self._receiver.buffered + self._backlog_size)
 
@@ -247,6 +252,7 @@ class RemotingConnection(Protocol):
     def reject(self, reason: str) -> None:
         """Close at once, and tell the log why."""
         self.open = False
+        self._drop_unread()
         self.factory.rejected_total += 1
         self._log.warn("closing {peer}: {reason}", event="connection.closed", peer=self.peer, reason=reason)
         cast(ITCPTransport, self.transport).abortConnection()
