@@ -79,15 +79,16 @@ def sdist(folder: Path, archives: dict[str, bytes]) -> Path:
 @pytest.fixture(scope="module")
 def python(folder: Path, archives: dict[str, bytes]) -> Path:
     """The interpreter of a fresh venv with the wheel installed, its dependencies borrowed from this one."""
-    venv.create(folder / "venv", with_pip=True, symlinks=True)
+    venv.create(folder / "venv", symlinks=True)
     python = folder / "venv" / "bin" / "python"
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     # Not through --system-site-packages: .pth files reached through a .pth file don't count, so the editable
     # install of this checkout stays invisible.
     (site / "borrowed.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
     (wheel,) = (name for name in archives if name.endswith(".whl"))
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]
-    subprocess.run([python, *install], check=True, cwd=folder, env={**os.environ, **OUTSIDE})
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    install = ["install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]
+    subprocess.run([*pip, *install], check=True, cwd=folder, env={**os.environ, **OUTSIDE})
     # Twisted's own command, as pip would have written it here.
     borrowed = Path(sys.executable).with_name("twistd").read_text()
     twistd = python.with_name("twistd")
