@@ -101,7 +101,7 @@ SOAKED := tests/unit tests/replay tests/tables tests/interop tests/system/crash 
   tests/system/metrics/test_alerts.py \
   tests/system/test_deliberate_bugs.py tests/system/test_deployments.py \
   tests/system/test_failure_table.py tests/system/test_runbooks.py tests/system/test_reference.py \
-  tests/system/test_dist.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/jobs/test_land_faults.py \
+  tests/system/test_dist.py tests/system/test_refusals.py tests/pipeline/jobs/test_land_kill.py tests/pipeline/jobs/test_land_faults.py \
   tests/system/pipeline/test_schemas_kill.py tests/system/pipeline/test_objectstores.py \
   tests/system/pipeline/test_iceberg.py tests/system/pipeline/test_landing_lives.py \
   tests/system/pipeline/test_scale.py tests/system/pipeline/test_latest_kill.py \

@@ -25,7 +25,9 @@ NAMES = (
 )
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
-FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
+FLAGS = ["-g0", "-fno-strict-aliasing"]
+if "-O" not in os.environ.get("CFLAGS", ""):  # who says there how much is to be optimized is heard
+    FLAGS.insert(0, "-O3")
 
 START = "hatwisted-spark.pth"
 

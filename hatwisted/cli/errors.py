@@ -13,6 +13,8 @@ EXIT_PROBLEMS: Final = 1
 """The command did its work and found something that needs attention."""
 EXIT_CANNOT: Final = 2
 """Wrong usage, no such store, store in use: nothing was done. Click's own usage errors end with this, too."""
+EXIT_INTERRUPTED: Final = 130
+"""128 + SIGINT, as shells have it."""
 
 
 class CannotRun(click.ClickException):

@@ -17,7 +17,7 @@ from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
 from testbed.processes import wait_until
 from testbed.remotingclient import RemotingClient
 from testbed.storefiles import StoredMessage, read_log, read_records
-from tests.interop.conftest import SERVERS, needs
+from tests.interop.conftest import NEWER_VERSION, SERVERS, needs
 from tests.support import javaclient
 from tests.support.clientprogram import ClientFailed
 from tests.support.clusterclient import route_of
@@ -198,7 +198,7 @@ def test_a_message_above_the_limit_is_refused_with_13(
     assert [len(each.body) for each in records(group.master_port, topic)] == [MAX_MESSAGE]
 
 
-@pytest.mark.parametrize("version", javaclient.VERSIONS)
+@pytest.mark.parametrize("version", NEWER_VERSION)
 def test_B115_B116_a_producer_over_two_masters_loses_no_send_when_one_dies(
     version: str, tmp_path: Path
 ) -> None:

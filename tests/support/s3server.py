@@ -45,15 +45,12 @@ def s3_server(bucket: str) -> Iterator[dict[str, str]]:
 
 
 def main() -> None:
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
+    from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto, one_at_a_time = DomainDispatcherApplication(create_backend_app), threading.Lock()
+    # S3's alone: the application of all services looks for each request through the folders of 180 of them.
+    moto, one_at_a_time = create_backend_app("s3"), threading.Lock()
 
     def answer(environ: Any, start_response: Any) -> list[bytes]:
         # First all of it: who is stopped while it sends something mustn't hold others up.

@@ -172,6 +172,15 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert "consume" in done.stdout
 
 
+def test_commands_of_the_pipeline_import_no_client() -> None:
+    """A third of what a landing of a few messages takes. Those that need one import it then."""
+    words = ["pipeline", "land", "--help"]
+    check = f"import sys; from hatwisted.cli.main import main; main({words}, standalone_mode=False)"
+    heavy = "; sys.exit(','.join({'twisted', 'asyncio', 'cryptography', 'pyspark'} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", check + heavy], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
 def test_a_broker_starts_without_what_its_configuration_does_not_ask_for() -> None:
     """Pages, figures and YAML together would be a tenth of a second of each start."""
     check = "import sys, hatwisted.tap.hamaster, hatwisted.tap.haslave"

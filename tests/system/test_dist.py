@@ -28,11 +28,13 @@ from testbed.processes import (
 )
 from tests.support.clusterclient import route_of
 from tests.support.pages import put_in, run_block, to_run
-from tests.support.soak import only_in_soak
+from tests.support.soak import only_in_soak, times
 from tests.support.tutorial import TUTORIAL, stop_slave
 
 # Nothing of this checkout may be found by a program that runs in the fresh venv.
 OUTSIDE = {"PYTHONPATH": ""}
+COMPILED = {} if times(1) > 1 else {"CFLAGS": "-O0"}
+"""The soak's as anybody's; else without optimization, which is most of a build's time."""
 SECONDS = 120.0
 MOST_MEGABYTES = 200
 """Of an environment with the server alone."""
@@ -43,7 +45,14 @@ NEW_ENVIRONMENT = 30
 def built(checkout: Path, folder: Path) -> dict[str, bytes]:
     """Name and bytes of what tools/dist.py of a checkout makes."""
     command = [sys.executable, checkout / "tools" / "dist.py", folder]
-    done = subprocess.run(command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        command,
+        cwd=checkout,
+        env=os.environ | COMPILED,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
@@ -70,15 +79,16 @@ def sdist(folder: Path, archives: dict[str, bytes]) -> Path:
 @pytest.fixture(scope="module")
 def python(folder: Path, archives: dict[str, bytes]) -> Path:
     """The interpreter of a fresh venv with the wheel installed, its dependencies borrowed from this one."""
-    venv.create(folder / "venv", with_pip=True, symlinks=True)
+    venv.create(folder / "venv", symlinks=True)
     python = folder / "venv" / "bin" / "python"
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     # Not through --system-site-packages: .pth files reached through a .pth file don't count, so the editable
     # install of this checkout stays invisible.
     (site / "borrowed.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
     (wheel,) = (name for name in archives if name.endswith(".whl"))
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]
-    subprocess.run([python, *install], check=True, cwd=folder, env={**os.environ, **OUTSIDE})
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    install = ["install", "--quiet", "--no-deps", "--no-index", folder / "dist" / wheel]
+    subprocess.run([*pip, *install], check=True, cwd=folder, env={**os.environ, **OUTSIDE})
     # Twisted's own command, as pip would have written it here.
     borrowed = Path(sys.executable).with_name("twistd").read_text()
     twistd = python.with_name("twistd")

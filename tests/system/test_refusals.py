@@ -13,14 +13,17 @@ import pytest
 
 from testbed.processes import BROKER_PORTS, REPOSITORY, free_port, twistd, write_conf
 from tests.support.golden import MASTER
+from tests.support.soak import in_soak
 
 TWISTD = str(Path(sys.executable).with_name("twistd"))
 CONF = REPOSITORY / "conf"
 
 MODES = {"foreground": ["-n"], "daemon": []}
+EITHER = pytest.mark.parametrize("mode", MODES, indirect=True)
+"""Of tests that `make test`, too, tries both ways: one for each place that a start can end at before the fork."""
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=["foreground", in_soak("daemon", why="it ends before the fork, as others do")])
 def mode(request: pytest.FixtureRequest) -> list[str]:
     return MODES[request.param]
 
@@ -60,6 +63,7 @@ def taken_port() -> Iterator[int]:
         yield port
 
 
+@EITHER
 def test_a_wrong_value(tmp_path: Path, mode: list[str]) -> None:
     path = conf(tmp_path, brokerName="a", flushDiskType="SYNC")
     assert refusal(tmp_path, mode, "hamaster", "--conf", path) == (
@@ -76,6 +80,7 @@ def test_a_file_that_is_no_text(tmp_path: Path, mode: list[str]) -> None:
         )
 
 
+@EITHER
 def test_a_missing_file(tmp_path: Path, mode: list[str]) -> None:
     line = refusal(tmp_path, mode, "hanamesrv", "--conf", str(tmp_path / "none.conf"))
     assert line == "hanamesrv: F/none.conf: can't be read: No such file or directory"
@@ -107,6 +112,7 @@ def test_a_port_in_use(tmp_path: Path, mode: list[str], taken_port: int, program
     assert line == f"{program}: {place}: can't listen on 0.0.0.0:{taken_port}: Address already in use"
 
 
+@EITHER
 def test_B15_the_ha_port_in_use(tmp_path: Path, mode: list[str], taken_port: int) -> None:
     path = conf(tmp_path, brokerName="a", listenPort=taken_port - 1)
     assert refusal(tmp_path, mode, "hamaster", "--conf", path) == (
@@ -133,6 +139,7 @@ def test_a_file_in_the_stores_place(tmp_path: Path, mode: list[str]) -> None:
     assert line == "hamaster: configuration: storePathRootDir: F/store: File exists"
 
 
+@EITHER
 def test_log_files_of_another_size(tmp_path: Path, mode: list[str], damaged_store: Path) -> None:
     path = conf(tmp_path, listenPort=free_port(BROKER_PORTS), mappedFileSizeCommitLog=1 << 20)
     line = refusal(tmp_path, mode, "hamaster", "--conf", path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.soak import times
 
-MINUTES = 0.25
+MINUTES = 0.1
 """Of two processes: what `make test` gives the simulation beside the unit layer's seeds."""
 
 

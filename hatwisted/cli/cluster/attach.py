@@ -19,10 +19,11 @@ import msgspec
 
 from hatwisted.cli.cluster.clusteraccount import META as ACCOUNT_META
 from hatwisted.cli.cluster.clusteraccount import credentials_option
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, Interrupt, NameServers, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.copyprogress import INTERRUPTED, follow
 from hatwisted.cli.cluster.listing import Listing, Slave, ask_until_listed
+from hatwisted.cli.cluster.namesrvoption import NameServers
 from hatwisted.cli.cluster.newslave import (
     change_port,
     check_connects,
@@ -45,7 +46,7 @@ from hatwisted.cli.cluster.slaveplan import (
     tls_settings,
     unit_text,
 )
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.output import json_option
 from hatwisted.client.cluster import Cluster

@@ -17,9 +17,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from hatwisted.cli.cluster.clusteraccount import credentials_option
-from hatwisted.cli.cluster.clusterrun import DEFAULT_NAMESRV, EXIT_INTERRUPTED, Interrupt, run
+from hatwisted.cli.cluster.clusterrun import Interrupt, run
 from hatwisted.cli.cluster.clustertls import tls_options
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
+from hatwisted.cli.cluster.namesrvoption import DEFAULT_NAMESRV
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option

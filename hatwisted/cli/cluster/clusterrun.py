@@ -11,7 +11,6 @@ reached or refuses; 130 interrupted before it was done, but cleanly.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -23,20 +22,17 @@ import click
 from hatwisted.cli.cluster.clusteraccount import credentials_of, credentials_option
 from hatwisted.cli.cluster.clustertls import tls_of, tls_options
 from hatwisted.cli.cluster.mistakes import Work, cannot, with_names
+from hatwisted.cli.cluster.namesrvoption import namesrv_option
 from hatwisted.cli.cluster.remarks import with_remarks
-from hatwisted.cli.errors import EXIT_OK, CannotRun
-from hatwisted.cli.optiongroup import ConnectionOption
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, CannotRun
 from hatwisted.client.cluster import Cluster
 from hatwisted.clientcore.errors import ClientError
 
-EXIT_INTERRUPTED: Final = 130
-"""128 + SIGINT, as shells have it."""
 CHUNK: Final = 64 * 1024
 """Bytes read from standard input at once."""
 LONGEST_LINE: Final = 96 << 20
 """Bytes of a line of standard input: JSON whose escapes, of six bytes each, make the 16 MiB that a broker takes at
 once. Of an input without a line end no more than this is kept."""
-DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
 
 
 class Interrupt:
@@ -56,37 +52,6 @@ class Interrupt:
             self.requested = True
             for listener in self._listeners:
                 listener()
-
-
-NAMESRV_PORT: Final = 9876
-
-
-class NameServers(click.ParamType[str]):
-    """Addresses of name servers; where a port is left out, it's theirs."""
-
-    name = "addresses"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """As click's."""
-        named = [each.strip() for each in re.split("[;,]", value) if each.strip()]
-        has_port = [("]:" if each.startswith("[") else ":") in each for each in named]
-        pairs = zip(named, has_port, strict=True)
-        return ";".join(each if whole else f"{each}:{NAMESRV_PORT}" for each, whole in pairs)
-
-
-def namesrv_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """-n, as in mqadmin."""
-    return click.option(
-        "-n",
-        "--namesrv",
-        cls=ConnectionOption,
-        envvar="NAMESRV_ADDR",
-        default=DEFAULT_NAMESRV,
-        show_default=True,
-        type=NameServers(),
-        metavar="HOST[:PORT][;...]",
-        help="Name servers (also from NAMESRV_ADDR).",
-    )(command)
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

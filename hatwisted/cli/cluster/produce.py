@@ -13,7 +13,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hatwisted.cli.cluster import completion
 from hatwisted.cli.cluster.clusterrun import (
-    EXIT_INTERRUPTED,
     LONGEST_LINE,
     InputLines,
     Interrupt,
@@ -21,7 +20,7 @@ from hatwisted.cli.cluster.clusterrun import (
     run,
 )
 from hatwisted.cli.cluster.messageformat import unescaped
-from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import Command
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED, namesrv_option
-from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.cluster.namesrvoption import namesrv_option
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
-from hatwisted.cli.errors import EXIT_PROBLEMS
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
 from hatwisted.cli.output import json_option

@@ -34,8 +34,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from hatwisted.cli.cluster.clusterrun import EXIT_INTERRUPTED
-from hatwisted.cli.errors import EXIT_OK, CannotRun, of_system
+from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, CannotRun, of_system
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.wire.printable import printable
 

@@ -28,9 +28,23 @@ from tests.support.goldenlog import MASTER, SLAVE, instant
 
 
 @pytest.fixture(scope="module")
-def golden(spark, tmp_path_factory):
-    told = []
+def damaged(spark, tmp_path_factory):
+    """A report of a log with a damaged record, and its folder."""
+    store = tmp_path_factory.mktemp("damaged") / "broker-a"
+    shutil.copytree(MASTER, store)
+    (log, *_) = sorted((store / "commitlog").iterdir())
+    sound = log.read_bytes()
+    at = records()[20].physical_offset
+    log.write_bytes(sound[: at + 4] + bytes(8) + sound[at + 12 :])
     out = tmp_path_factory.mktemp("report")
+    return report([str(store)], str(out), ReportOptions(mode="skip-and-report"), spark=spark), out
+
+
+@pytest.fixture(scope="module")
+def golden(spark, damaged):
+    """A report in the place of another."""
+    told = []
+    _, out = damaged
     result = report(
         [MASTER],
         str(out),
@@ -167,14 +181,6 @@ def test_what_isnt_a_store_is_reported_before_spark_reads(spark, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_damage_of_an_earlier_report_is_forgotten(spark, tmp_path):
-    store = tmp_path / "broker-a"
-    shutil.copytree(MASTER, store)
-    (log, *_) = sorted((store / "commitlog").iterdir())
-    sound = log.read_bytes()
-    at = records()[20].physical_offset
-    log.write_bytes(sound[: at + 4] + bytes(8) + sound[at + 12 :])
-    out = str(tmp_path / "out")
-    assert report([str(store)], out, ReportOptions(mode="skip-and-report"), spark=spark).damages == 1
-    log.write_bytes(sound)
-    assert report([str(store)], out, spark=spark).damages == 0
+def test_damage_of_an_earlier_report_is_forgotten(damaged, golden):
+    assert damaged[0].damages == 1
+    assert golden[0].damages == 0

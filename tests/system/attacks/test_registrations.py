@@ -25,7 +25,7 @@ from hatwisted.wire.registration import DataVersion, RegisterBody, TopicConfig, 
 from testbed.processes import ServerProcess, free_port, twistd, write_conf
 from testbed.remotingclient import RemotingClient, RemotingFailure
 from tests.support.ownpace import scheduled
-from tests.support.soak import times
+from tests.support.soak import in_soak, times
 
 MEMORY = 300 << 20
 PATIENCE = 0.05
@@ -180,8 +180,8 @@ def ask_all(port: int, code: int, asked: dict[str, str], stop: Event, told: Sync
     ("code", "asked"),
     [
         (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
-        (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c"}),
-        (RequestCode.GET_UNIT_TOPIC_LIST, {}),
+        in_soak(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "c"}, why="it's a list as the one of all"),
+        in_soak(RequestCode.GET_UNIT_TOPIC_LIST, {}, why="it's a list as the one of all"),
     ],
 )
 def test_nobody_waits_for_lists_that_others_ask_for(

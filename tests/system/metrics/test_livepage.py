@@ -45,9 +45,10 @@ class Shown(BrokerGroup):
         return f"{scheme}://127.0.0.1:{self.ports[which]}/"
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Shown]:
-    with Shown(tmp_path) as pair:
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """Who ends a server of it starts it again."""
+    with Shown(tmp_path_factory.mktemp("pair")) as pair:
         pair.start()
         yield pair
 
@@ -125,11 +126,14 @@ def test_a_restart_of_the_broker_is_survived(pair: Shown, browser: Chromium) -> 
 
 def test_a_lost_slave_is_told_with_what_to_do(pair: Shown, browser: Chromium) -> None:
     browser.visit(pair.address(0))
+    until(browser, lambda: "well" in text_of(browser, "state"), "all is well")
     pair.slave.kill()
     until(browser, lambda: "is a SYNC_MASTER without a slave" in text_of(browser, "state"), "it is told")
     assert "1 problem" in text_of(browser, "state")
     assert "up, 0 slaves linked" in text_of(browser, "group")
     until(browser, lambda: "left at" in text_of(browser, "events"), "the event is there")
+    pair.slave.start()
+    pair.wait_linked()
 
 
 def test_by_keyboard_on_a_phone_and_in_the_dark(pair: Shown, browser: Chromium) -> None:

@@ -13,14 +13,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.cluster import clusterrun
 from hatwisted.cli.cluster.clusterrun import (
-    EXIT_INTERRUPTED,
     InputLines,
     Interrupt,
     cluster_options,
     run,
     run_reactor,
 )
-from hatwisted.cli.errors import CannotRun
+from hatwisted.cli.errors import EXIT_INTERRUPTED, CannotRun
 from hatwisted.clientcore.errors import ConnectFailed, NoNameServer
 
 

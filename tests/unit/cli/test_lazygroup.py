@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import gc
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 from click.testing import CliRunner, Result
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.cli.host import conf
+from hatwisted.cli.lazygroup import LazyGroup
 from hatwisted.cli.main import main
 
 
@@ -60,3 +64,25 @@ class ListTests(SynchronousTestCase):
         found = dict(lists(main, "hatwisted"))
         self.assertIn("lag", found["hatwisted group"])
         self.assertEqual({name: said for name, said in found.items() if "..." in said}, {})
+
+
+class GarbageTests(SynchronousTestCase):
+    def imported(self, content: str) -> click.Command | None:
+        """The command of a module that wasn't imported yet."""
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        (folder / "lazycommand.py").write_text(content)
+        self.patch(sys, "path", [str(folder), *sys.path])
+        self.addCleanup(sys.modules.pop, "lazycommand", None)
+        group = LazyGroup(places={"x": "lazycommand:x"})
+        return group.get_command(click.Context(group), "x")
+
+    def test_it_is_looked_for_after_an_import_alone(self) -> None:
+        found = self.imported("import click, gc\nx = click.Command(str(gc.isenabled()))")
+        self.assertEqual((found and found.name, gc.isenabled()), ("False", True))
+        self.assertFalse([each for each in gc.get_objects() if each is found])
+
+    def test_so_it_is_after_one_that_fails(self) -> None:
+        with self.assertRaisesRegex(ImportError, "nothing there"):
+            self.imported("raise ImportError('nothing there')")
+        self.assertTrue(gc.isenabled())

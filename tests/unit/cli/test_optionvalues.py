@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import click
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.cluster.clusterrun import NameServers
 from hatwisted.cli.cluster.consume import _consume_from
 from hatwisted.cli.cluster.groupmoves import _timestamp
+from hatwisted.cli.cluster.namesrvoption import NameServers
 from hatwisted.cli.log.loggroup import Position
 from hatwisted.cli.optionvalues import Instant, Span, iso_time, milliseconds, parse_time
 from hatwisted.wire.quantities import size_text
