@@ -12,7 +12,7 @@ from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 10
+INTERFACE: Final = 11
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (

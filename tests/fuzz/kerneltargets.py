@@ -58,7 +58,7 @@ def batch(data: bytes) -> None:
 def usual(data: bytes) -> None:
     if KERNEL.usual_records is None:
         return
-    found = KERNEL.usual_records(data, BASE, True, {}, [])
+    found = KERNEL.usual_records([data], BASE, True, {}, [])
     if found is not None:
         assert 0 < found.size <= len(data)
         assert told(found) == by_columns(data[: found.size], BASE, True)
