@@ -184,7 +184,7 @@ class UsualRun(NamedTuple):
 
     records: their number; size: bytes. runs: those that no queue has gathered. hashes (int32), physical,
     timestamps (int64, all in the machine's order): of their index items. stored, queued: store timestamp (ms) of
-    the last, and of the last one in a queue. needed: what the next one says it has, where it isn't all there, or 0.
+    the last, and of the last one in a queue. needed: the size of the next one, where it isn't all there, or 0.
     """
 
     records: int
@@ -201,8 +201,8 @@ class UsualRun(NamedTuple):
 UsualRecords = Callable[
     [list[Buffer], int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None
 ]
-"""(pieces of log in order, physical offset of their first byte, are messages indexed, queues by topic and id, grown)
--> None if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
+"""(pieces of log, physical offset of their first byte, are messages indexed, queues by topic and id, grown) -> None
+if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
