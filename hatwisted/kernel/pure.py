@@ -201,7 +201,7 @@ class UsualRun(NamedTuple):
 UsualRecords = Callable[
     [list[Buffer], int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None
 ]
-"""(pieces of log, physical offset of their first byte, are messages indexed, queues by topic and id, grown) -> None
+"""(pieces of log, physical offset of the first byte, are messages indexed, queues by topic and id, grown) -> None
 if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None
