@@ -22,6 +22,7 @@ NAMES = (
     "index",
     "walk",
     "columns",
+    "frames",
 )
 # No debug information: it would hold the folder of the build, and the archives of `make dist` are to be the same
 # bytes wherever they are built.
@@ -42,6 +43,7 @@ def extensions() -> list[Extension]:
             depends=[
                 "hatwisted/kernel/slots.h",
                 "hatwisted/kernel/sha1lanes.h",
+                "hatwisted/kernel/fetch.h",
                 *(
                     f"hatwisted/kernel/{name}.pxi"
                     for name in ("sendlexer", "sendanswer", "crc", "wholerecord")

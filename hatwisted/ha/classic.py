@@ -8,6 +8,7 @@ from zope.interface import implementer
 
 from hatwisted.ha.events import FirstReport, Frames, Opened, Report
 from hatwisted.ha.interfaces import IFrameReceiver, IHaDialect, IReportReceiver
+from hatwisted.kernel import take_frames
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire import haframe
 
@@ -36,7 +37,7 @@ class ClassicFrames:
     """No handshake: a connection is an open link."""
 
     def __init__(self, max_body: int) -> None:
-        self._receiver = haframe.FrameReceiver(max_body)
+        self._receiver = haframe.FrameReceiver(max_body, take_frames)
 
     @property
     def pending_header(self) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from hatwisted.ha.errors import FrameMismatch
 from hatwisted.ha.firstsync import JoinPlan, prove_prefix
+from hatwisted.kernel import fitting_frames
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.haframe import Frame
 
@@ -60,6 +61,11 @@ class FrameCheck:
         bodies: list[Buffer] = []
         start = self.expected
         mismatch: FrameMismatch | None = None
+        if fitting_frames is not None and start is not None:
+            count, self.expected = fitting_frames(frames, start, self._file_size, bodies)
+            if count:
+                self.accepted = True
+                frames = frames[count:]
         for offset, body in frames:
             size = len(body)
             try:

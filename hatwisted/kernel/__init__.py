@@ -1,8 +1,8 @@
 """The inner loops of sending and dispatch, compiled where that is possible, under one interface.
 
 Each has two twins: one in Cython (`_requests`, `_signedsends`, `_signatures`, `_admission`, `_records`,
-`_answers`, `_puts`, `_dispatch`, `_index`, `_walk`, `_columns`), built when the package is installed and a C
-compiler is there, and one in Python (`pure`), which is the oracle of the tests and runs elsewhere.
+`_answers`, `_puts`, `_dispatch`, `_index`, `_walk`, `_columns`, `_frames`), built when the package is installed
+and a C compiler is there, and one in Python (`pure`), which is the oracle of the tests and runs elsewhere.
 `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results
 are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it
 leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all parts at once;
@@ -26,6 +26,8 @@ builds.
 * `plain_pairs`: their properties; None where `logcodec.propertyareas` takes them apart.
 * `copy_spans`, `span_crcs`, `split_spans`: substrings copied together, their checksums, their parts; None where
   numpy, pyarrow and loops do it.
+* `take_frames`: the whole frames of a read of the HA link; None where the receiver takes them apart.
+* `fitting_frames`: those of them that continue the log; None where the slave's check looks at each.
 * `ItemLinker`: items of the index and their chains; None where `store.index.indexfile` links them by columns.
 """
 
@@ -41,11 +43,13 @@ from hatwisted.kernel.choice import (
     check_signatures,
     copy_spans,
     decode_batch,
+    fitting_frames,
     plain_columns,
     plain_pairs,
     signing_key,
     span_crcs,
     split_spans,
+    take_frames,
     take_sends,
     take_signed_sends,
     usual_records,
@@ -66,12 +70,14 @@ __all__ = [
     "check_signatures",
     "copy_spans",
     "decode_batch",
+    "fitting_frames",
     "message_ids",
     "plain_columns",
     "plain_pairs",
     "signing_key",
     "span_crcs",
     "split_spans",
+    "take_frames",
     "take_sends",
     "take_signed_sends",
     "usual_records",

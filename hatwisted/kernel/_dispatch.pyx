@@ -2,17 +2,21 @@
 """What usual records mean to queues and index; `store.dispatch.dispatcher` works out all others by columns.
 
 Usual is a whole record of version 1 whose topic, tags and keys are ASCII, which isn't a delayed message, and whose
-queue offset follows that of its queue's record before in the same piece. The first that is anything else, valid or
+queue offset follows that of its queue's record before in the same bytes. The first that is anything else, valid or
 not, ends the run: its neighbours before it are as good without it.
+
+The bytes may come in pieces, as they came over a link: a record that lies in more than one of them is joined aside,
+where it stays as long as the run is worked on.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from hatwisted.kernel.limits import INDEX_ITEMS, QUEUE_TAIL
+from hatwisted.kernel.limits import INDEX_ITEMS, JOINED_BYTES, QUEUE_TAIL
 from hatwisted.kernel.pure import QueueRun, UsualRun
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
@@ -23,10 +27,13 @@ cdef extern from "slots.h":
     void put32(char *at, uint32_t value) nogil
     void put64(char *at, uint64_t value) nogil
 
+cdef extern from "fetch.h":
+    void fetch(const char *at) nogil
+
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 10
+INTERFACE = 11
 
 cdef enum:
     ROOM = 2048
@@ -34,8 +41,12 @@ cdef enum:
     SLOTS = 4096
     ENTRY = 20
     TAIL = 4096
+    JOINED = 524288
+    AHEAD = 3
+    LINE = 64
 
-if MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY or QUEUE_TAIL != TAIL:
+if (MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY or QUEUE_TAIL != TAIL
+        or JOINED_BYTES != JOINED):
     raise ImportError("this was built for other sizes")
 
 cdef int UNQUEUED = layout.SYS_UNQUEUED
@@ -74,10 +85,12 @@ cdef struct Found:
     int64_t physical[ITEMS]
     int64_t timestamps[ITEMS]
     short slots[SLOTS]
+    char joined[JOINED]
 
 
 cdef Found *spare = NULL
-"""Kept from call to call: its 300 KB would come fresh from the system each time."""
+"""Kept from call to call: it would come fresh from the system each time. Of the room for joined records only what
+was used takes memory."""
 
 
 cdef inline bint add_hash(uint32_t *value, const char *at, const char *end) noexcept nogil:
@@ -308,55 +321,160 @@ cdef class QueueTail:
         return True
 
 
-def usual_records(bytes buf not None, int64_t base, bint keys, dict queues not None, list grown not None):
-    """See `hatwisted.kernel.pure`."""
-    cdef const char *begin = PyBytes_AS_STRING(buf)
-    cdef int64_t end = PyBytes_GET_SIZE(buf), at = 0
-    global spare
-    cdef Found *found = spare
+cdef struct Source:
+    Py_buffer *pieces
+    int64_t count
+    int64_t number
+    const char *at
+    int64_t room
+    int64_t joined
+    int64_t needed
+
+
+cdef void skip(Source *source, int64_t size) noexcept nogil:
+    """Go on behind so many bytes, which are there."""
+    while size >= source.room and source.number < source.count:
+        size -= source.room
+        source.number += 1
+        if source.number < source.count:
+            source.at = <const char *>source.pieces[source.number].buf
+            source.room = source.pieces[source.number].len
+        else:
+            source.room = 0
+    source.at += size
+    source.room -= size
+
+
+cdef bint copy_ahead(Source *source, char *target, int64_t size) noexcept nogil:
+    """The next bytes, without going on; False if there are fewer."""
+    cdef int64_t number = source.number, part = source.room
+    cdef const char *at = source.at
+    while number < source.count:
+        part = min(part, size)
+        memcpy(target, at, part)
+        target += part
+        size -= part
+        if not size:
+            return True
+        number += 1
+        if number < source.count:
+            at, part = <const char *>source.pieces[number].buf, source.pieces[number].len
+    return False
+
+
+cdef inline void fetch_ahead(Source *source, int64_t size) noexcept nogil:
+    """Ask for what will be looked at of a record further on, if all are about as long as this: what comes over a link
+    has left the nearest cache by now, and waiting for it would take as long as all the rest."""
+    cdef const char *begin = source.at + AHEAD * size
+    cdef int64_t line
+    if size <= source.room and AHEAD * size + 2 * LINE <= source.room:
+        for line in range(-4, 2):
+            fetch(begin + line * LINE)
+
+
+cdef bint take_next(Found *found, Source *source, int64_t physical, bint keys) noexcept nogil:
+    """The next record, if it's a usual one; else nothing of it counts."""
+    cdef char *whole
+    cdef int64_t size
+    cdef char length[4]
+    if source.room >= 4:
+        size = <int32_t>get32(source.at)
+    elif copy_ahead(source, length, 4):
+        size = <int32_t>get32(length)
+    else:
+        return False
+    if size <= source.room:
+        fetch_ahead(source, size)
+        if not take(found, source.at, source.room, physical, keys):
+            return False
+    else:
+        whole = found.joined + source.joined
+        if size > JOINED - source.joined:
+            return False
+        if not copy_ahead(source, whole, size):
+            source.needed = size if size >= SMALLEST else 0
+            return False
+        if not take(found, whole, size, physical, keys):
+            return False
+        source.joined += size
+    skip(source, size)
+    return True
+
+
+cdef void take_all(Found *found, Source *source, int64_t base, bint keys) noexcept nogil:
+    found.records = found.queues = found.items = 0
+    found.position = found.stored = found.queued = 0
+    memset(found.slots, 0, sizeof(found.slots))
+    skip(source, 0)
+    while (found.records < ROOM and found.queues < ROOM
+            and take_next(found, source, base + found.position, keys)):
+        found.position += found.sizes[found.records - 1]
+
+
+cdef object outcome(Found *found, int64_t needed, dict queues, list grown):
     cdef Queue *queue
     cdef int number
+    if not found.records:
+        return None
+    runs = []
+    for number in range(found.queues):
+        queue = &found.queue[number]
+        if queue.count:
+            topic = PyUnicode_FromStringAndSize(queue.topic, queue.topic_size)
+            tail = queues.get((topic, queue.queue_id))
+            if tail is not None and (<QueueTail?>tail)._take(found, queue):
+                grown.append(tail)
+                continue
+            runs.append(QueueRun(
+                topic,
+                queue.queue_id,
+                found.queue_offsets[queue.first],
+                found.offsets[queue.first],
+                entries_of(found, queue),
+            ))
+    return UsualRun(
+        found.records,
+        found.position,
+        runs,
+        PyBytes_FromStringAndSize(<const char *>found.hashes, found.items * sizeof(int32_t)),
+        PyBytes_FromStringAndSize(<const char *>found.physical, found.items * sizeof(int64_t)),
+        PyBytes_FromStringAndSize(<const char *>found.timestamps, found.items * sizeof(int64_t)),
+        found.stored,
+        found.queued,
+        needed,
+    )
+
+
+def usual_records(list pieces not None, int64_t base, bint keys, dict queues not None, list grown not None):
+    """See `hatwisted.kernel.pure`."""
+    global spare
+    cdef Source source
+    cdef Py_ssize_t count = len(pieces), held = 0
+    cdef Py_buffer *views = <Py_buffer *>malloc(max(count, 1) * sizeof(Py_buffer))
+    cdef Found *found = spare
     spare = NULL
     if found == NULL:
         found = <Found *>malloc(sizeof(Found))
-    if found == NULL:
-        raise MemoryError
     try:
+        if found == NULL or views == NULL:
+            raise MemoryError
+        for piece in pieces:
+            if held == count:
+                raise RuntimeError("pieces were added meanwhile")
+            PyObject_GetBuffer(piece, &views[held], PyBUF_SIMPLE)
+            held += 1
+        source.pieces, source.count, source.number, source.joined, source.needed = views, held, 0, 0, 0
+        source.at, source.room = NULL, 0
+        if held:
+            source.at, source.room = <const char *>views[0].buf, views[0].len
         with nogil:
-            found.records = found.queues = found.items = 0
-            found.stored = found.queued = 0
-            memset(found.slots, 0, sizeof(found.slots))
-            while found.records < ROOM and found.queues < ROOM and take(found, begin + at, end - at, base + at, keys):
-                at += found.sizes[found.records - 1]
-        if not found.records:
-            return None
-        runs = []
-        for number in range(found.queues):
-            queue = &found.queue[number]
-            if queue.count:
-                topic = PyUnicode_FromStringAndSize(queue.topic, queue.topic_size)
-                tail = queues.get((topic, queue.queue_id))
-                if tail is not None and (<QueueTail?>tail)._take(found, queue):
-                    grown.append(tail)
-                    continue
-                runs.append(QueueRun(
-                    topic,
-                    queue.queue_id,
-                    found.queue_offsets[queue.first],
-                    found.offsets[queue.first],
-                    entries_of(found, queue),
-                ))
-        return UsualRun(
-            found.records,
-            at,
-            runs,
-            PyBytes_FromStringAndSize(<const char *>found.hashes, found.items * sizeof(int32_t)),
-            PyBytes_FromStringAndSize(<const char *>found.physical, found.items * sizeof(int64_t)),
-            PyBytes_FromStringAndSize(<const char *>found.timestamps, found.items * sizeof(int64_t)),
-            found.stored,
-            found.queued,
-        )
+            take_all(found, &source, base, keys)
+        return outcome(found, source.needed, queues, grown)
     finally:
+        while held:
+            held -= 1
+            PyBuffer_Release(&views[held])
+        free(views)
         if spare == NULL:
             spare = found
         else:

@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 10
+INTERFACE = 11
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

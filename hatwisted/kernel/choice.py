@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
+from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 10
+INTERFACE: Final = 11
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
@@ -27,6 +28,7 @@ NAMES: Final = (
     "_index",
     "_walk",
     "_columns",
+    "_frames",
 )
 """The compiled modules."""
 
@@ -62,6 +64,8 @@ span_crcs: SpanSums | None = pure.span_crcs
 plain_pairs: PlainPairs | None = pure.plain_pairs
 split_spans: SplitSpans | None = pure.split_spans
 usual_records: pure.UsualRecords | None = pure.usual_records
+take_frames: TakeFrames | None = pure.take_frames
+fitting_frames: FittingFrames | None = pure.fitting_frames
 ItemLinker: type[pure.ItemLinkerTwin] | None = pure.ItemLinker
 
 if COMPILED and not TYPE_CHECKING:
@@ -78,6 +82,8 @@ if COMPILED and not TYPE_CHECKING:
     QueueTail = _parts["_dispatch"].QueueTail
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker
+    take_frames = _parts["_frames"].take_frames
+    fitting_frames = _parts["_frames"].fitting_frames
     whole_records = _parts["_walk"].whole_records
     plain_columns = _parts["_columns"].plain_columns
     copy_spans = _parts["_columns"].copy_spans

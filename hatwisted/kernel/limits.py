@@ -15,3 +15,6 @@ SIGNATURES: Final = 32
 
 QUEUE_TAIL: Final = 4096
 """Most bytes of queue entries that wait in memory. If they can't be written then, nothing more is taken."""
+
+JOINED_BYTES: Final = 512 << 10
+"""Of records that lie in more than one piece of what has come over a link; a run ends where they take more."""

@@ -18,6 +18,7 @@ from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs,
 from hatwisted.logcodec.queueentry import PLACE
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
+from hatwisted.wire.haframe import Buffer, FittingFrames, TakeFrames
 from hatwisted.wire.remoting import encode_send_response
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ __all__ = [
     "check_signatures",
     "copy_spans",
     "decode_batch",
+    "fitting_frames",
     "plain_columns",
     "plain_pairs",
     "signing_key",
     "span_crcs",
     "split_spans",
+    "take_frames",
     "take_sends",
     "take_signed_sends",
     "usual_records",
@@ -181,7 +184,7 @@ class UsualRun(NamedTuple):
 
     records: their number; size: bytes. runs: those that no queue has gathered. hashes (int32), physical,
     timestamps (int64, all in the machine's order): of their index items. stored, queued: store timestamp (ms) of
-    the last, and of the last one in a queue.
+    the last, and of the last one in a queue. needed: the size of the next one, where it isn't all there, or 0.
     """
 
     records: int
@@ -192,15 +195,21 @@ class UsualRun(NamedTuple):
     timestamps: bytes
     stored: int
     queued: int
+    needed: int
 
 
-UsualRecords = Callable[[bytes, int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None]
-"""(piece, physical offset of its first byte, are messages indexed, queues by topic and id, grown) -> None if the
-first record isn't usual. Queues gather what they can; `grown` gets those that have."""
+UsualRecords = Callable[
+    [list[Buffer], int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None
+]
+"""(pieces of log, physical offset of the first byte, are messages indexed, queues by topic and id, grown) -> None
+if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None
 """In Python, the dispatcher works it all out by columns."""
 
+take_frames: TakeFrames | None = None
+fitting_frames: FittingFrames | None = None
+"""In Python, receiver and check of the HA link look at each frame themselves."""
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""

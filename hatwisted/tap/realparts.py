@@ -19,6 +19,7 @@ from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
 from hatwisted.tap.descriptors import connections_within, descriptor_limit, raise_descriptor_limit
+from hatwisted.tap.heap import keep_freed_memory
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
@@ -26,6 +27,7 @@ def real_parts(reactor: Any, umask: int = PRIVATE) -> Parts:
     """Everything from `reactor` and the operating system. umask: as of PosixFileSystem."""
 
     raise_descriptor_limit()
+    keep_freed_memory()
     descriptors = descriptor_limit()
 
     def make_worker(name: str, threads: int) -> IWorker:

@@ -14,6 +14,7 @@ unreadable.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -97,6 +98,15 @@ def encode_heads(start: int, size: int, batch_size: int) -> list[tuple[bytes, in
     ]
 
 
+TakeFrames = Callable[[memoryview, int, int, list[Frame]], int]
+"""Appends the whole frames that a read has from a place on: (the read, place, bytes of a body at most, frames) ->
+the place of the first that isn't whole or valid. What a receiver does by itself, compiled."""
+
+FittingFrames = Callable[[Sequence[Frame], int, int, list[Buffer]], tuple[int, int]]
+"""Takes the leading frames that continue a log, none across the end of a file: (frames, the log's end, bytes of a
+log file, bodies that aren't empty) -> (how many, the log's end with them)."""
+
+
 class ReportReceiver:
     """Master side. Only the last complete 8 bytes matter; `count` counts all reports."""
 
@@ -125,10 +135,11 @@ class FrameReceiver:
     After a HaProtocolError the receiver can't be used any more: frame boundaries are lost.
     """
 
-    __slots__ = ("_body", "_filled", "_head", "_max_body", "pending_header")
+    __slots__ = ("_body", "_filled", "_head", "_max_body", "_take_frames", "pending_header")
 
-    def __init__(self, max_body: int = MAX_BODY) -> None:
+    def __init__(self, max_body: int = MAX_BODY, take_frames: TakeFrames | None = None) -> None:
         self._max_body = max_body
+        self._take_frames = take_frames
         self._head = b""  # invariant: fewer than 12 bytes, and empty while a body is being filled
         self._body = bytearray()
         self._filled = 0
@@ -151,6 +162,8 @@ class FrameReceiver:
             self._head = b""
         end = len(data)
         view = memoryview(data)
+        if self._take_frames is not None:
+            position = self._take_frames(view, position, self._max_body, frames)
         while end - position >= HEADER_SIZE:
             offset, size = _HEADER.unpack_from(data, position)
             if not 0 <= size <= self._max_body:

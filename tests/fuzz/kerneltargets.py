@@ -12,9 +12,18 @@ from types import MappingProxyType
 
 from hatwisted.kernel import pure
 from hatwisted.wire.batch import CorruptBatch, encode_batch
+from hatwisted.wire.haframe import encode_frames
 from hatwisted.wire.record import encode_record, make_record
 from tests.fuzz.target import Target
-from tests.support.kerneltwins import PARTS, by_columns, compiled, received, received_signed, told
+from tests.support.kerneltwins import (
+    PARTS,
+    by_columns,
+    compiled,
+    frames_of_reads,
+    received,
+    received_signed,
+    told,
+)
 
 BASE = 1 << 20
 FIELDS = {
@@ -58,10 +67,19 @@ def batch(data: bytes) -> None:
 def usual(data: bytes) -> None:
     if KERNEL.usual_records is None:
         return
-    found = KERNEL.usual_records(data, BASE, True, {}, [])
+    found = KERNEL.usual_records([data], BASE, True, {}, [])
+    cut = len(data) * 3 // 5
+    assert KERNEL.usual_records([data[:cut], data[cut:]], BASE, True, {}, []) == found
     if found is not None:
         assert 0 < found.size <= len(data)
         assert told(found) == by_columns(data[: found.size], BASE, True)
+
+
+def link_frames(data: bytes) -> None:
+    """Two reads of the HA link; the first byte says where the first ends."""
+    if data:
+        reads = [data[1 : 1 + data[0]], data[1 + data[0] :]]
+        assert frames_of_reads(reads, KERNEL.take_frames) == frames_of_reads(reads)
 
 
 def some_sends(proof: Mapping[str, str] = MappingProxyType({})) -> list[bytes]:
@@ -91,6 +109,9 @@ KERNELS = {
     "kernel-signed-sends": Target(signed_sends, (), lambda: some_sends(PROOF)),
     "kernel-batch": Target(
         batch, (CorruptBatch,), lambda: [encode_batch([(0, b"body", b"TAGS\x01t"), (1, b"", b"")])]
+    ),
+    "kernel-frames": Target(
+        link_frames, (), lambda: [b"\x14" + b"".join(map(bytes, encode_frames(7, b"some bytes of a log", 8)))]
     ),
     "kernel-records": Target(usual, (), some_records),
 }

@@ -15,6 +15,7 @@ from hatwisted.logcodec.queueruns import queue_entries, queue_rows
 from hatwisted.logcodec.scan import gather, walk
 from hatwisted.logcodec.window import LogBytes
 from hatwisted.wire import layout
+from hatwisted.wire.haframe import FrameReceiver, HaProtocolError
 from hatwisted.wire.remoting import (
     RemotingCommand,
     RemotingProtocolError,
@@ -29,9 +30,20 @@ NOT_BUILT = "" if PARTS else "the compiled twin isn't built here"
 
 def compiled() -> SimpleNamespace:
     """The compiled twin; only where it is built."""
-    requests, signed, signatures, admission, records, answers, puts, dispatch, index, walk, columns = (
-        PARTS[name] for name in NAMES
-    )
+    (
+        requests,
+        signed,
+        signatures,
+        admission,
+        records,
+        answers,
+        puts,
+        dispatch,
+        index,
+        walk,
+        columns,
+        frames,
+    ) = (PARTS[name] for name in NAMES)
     return SimpleNamespace(
         RunEncoder=records.RunEncoder,
         decode_batch=records.decode_batch,
@@ -51,6 +63,8 @@ def compiled() -> SimpleNamespace:
         span_crcs=columns.span_crcs if columns.SUMS else None,
         plain_pairs=columns.plain_pairs,
         split_spans=columns.split_spans,
+        take_frames=frames.take_frames,
+        fitting_frames=frames.fitting_frames,
     )
 
 
@@ -81,6 +95,18 @@ def received_signed(data: bytes, take: Any = None) -> tuple[list[RemotingCommand
             assert command.signed == signed_bytes(command.with_texts().ext, command.body)
             command.signed = b""
     return commands, receiver.buffered
+
+
+def frames_of_reads(reads: list[bytes], take: Any = None) -> tuple[list[Any], int, Any]:
+    """Frames of the HA link, bytes held and the header of the last one, of reads one after another; why it ends
+    comes last of the frames. take: the quicker way for whole ones."""
+    receiver, found = FrameReceiver(take_frames=take), list[Any]()
+    for read in reads:
+        try:
+            found += [(frame.offset, bytes(frame.body)) for frame in receiver.receive(read)]
+        except HaProtocolError as error:
+            return [*found, str(error)], 0, None
+    return found, receiver.buffered, receiver.pending_header
 
 
 def by_columns(data: bytes, base: int, keys: bool) -> tuple[Any, ...]:

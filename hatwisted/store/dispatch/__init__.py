@@ -3,5 +3,6 @@
 Begin with `dispatcher` (what records mean to queues and index); `reput` runs it in slices of a reactor's turn;
 `recordproof` tells records of the log from bytes that only look like one.
 
-Dispatch reads the log alone: it never takes a message from the put that wrote it.
+Dispatch goes by the log alone: it never takes a message from the put that wrote it. What came over the link it may
+get from memory, once that is in the log.
 """

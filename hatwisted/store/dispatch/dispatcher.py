@@ -1,9 +1,11 @@
 """From the log to consume queues and index: one pass over its records, in order, on master and slave alike.
 
-A step reads at most `CHUNK` bytes, walks them, and then takes one of two ways: up to `FEW` records one by one
-(some 12 us each, nothing to set up), more of them as columns (about 1 us each, some 250 us to set up),
-grouped by topic and queue with one sort, so that every queue gets one write. Nothing here waits: what may
-block (making an index file) is left to the index's worker, and the step's rest is kept until it's there.
+A step takes at most `STEP` bytes of what came over the link and is in memory still, or else reads at most `CHUNK`
+of the log. Usual records are dispatched by the kernel where that is compiled. All others are walked over, and
+then there are two ways: up to `FEW` records one by one (some 12 us each, nothing to set up), more of them as
+columns (about 1 us each, some 250 us to set up), grouped by topic and queue with one sort, so that every queue
+gets one write. Nothing here waits: what may block (making an index file) is left to the index's worker, and the
+step's rest is kept until it's there.
 
 The one position, `reput_offset`, is after everything that has reached queues *and* index. Repeating is
 always safe: queues and index know where they end, and what they have is skipped. So the same code serves
@@ -17,7 +19,7 @@ here the dispatch stops at that offset and says so, since what is after it isn't
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from twisted.internet.defer import Deferred, succeed
@@ -33,7 +35,7 @@ from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather,
 from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
 from hatwisted.store.index.indexfile import Ints, Item, Longs
 from hatwisted.store.index.indexservice import IndexService
-from hatwisted.store.interfaces import ArrivalListener, GrownQueue
+from hatwisted.store.interfaces import ArrivalListener, Buffer, GrownQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.store.queue.reading import ReadableLog
 from hatwisted.wire import layout
@@ -41,6 +43,15 @@ from hatwisted.wire import layout
 CHUNK: Final = 1 << 20
 """Bytes of log read at once: some 900 records of 1 KiB, where the columns have paid for their set-up, and a
 step of about 1 ms. A longer record is read whole."""
+
+STEP: Final = 2 << 20
+"""Bytes taken from memory at once: more share a step's own cost, and it takes about 1 ms as well."""
+
+
+class DispatchedLog(ReadableLog, Protocol):
+    """The part of the commit log that dispatch needs; see CommitLog."""
+
+    def take_recent(self, offset: int, limit: int) -> list[Buffer]: ...
 
 
 class Dispatcher:
@@ -58,7 +69,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        log: ReadableLog,
+        log: DispatchedLog,
         queues: ConsumeQueueTable,
         index: IndexService | None,
         delay_levels: Sequence[int],
@@ -140,10 +151,10 @@ class Dispatcher:
     def _step(self) -> None:
         if self._unindexed is not None and not self._index_columns(*self._unindexed):
             return
-        chunk = self._read(CHUNK)
-        if not chunk or self._dispatch_usual(chunk):
+        pieces = self._next_pieces()
+        if not pieces or self._dispatch_usual(pieces):
             return
-        chunk, positions, end = self._next_records(chunk)
+        chunk, positions, end = self._next_records(b"".join(pieces))
         base = self.reput_offset
         if len(positions) <= FEW:
             entries, end = decode_few(chunk, base, positions, end, self._delay_levels)
@@ -161,16 +172,16 @@ class Dispatcher:
     def _next_records(self, chunk: bytes) -> tuple[bytes, list[int], ScanEnd]:
         """The next bytes of the log and the walk over them.
 
-        chunk: what has been read of them; more is read where it's less than one record.
+        chunk: what is at hand of them; more is read where it's less than one record.
         """
         positions, end = walk(chunk, 0, MAX_RECORDS)
-        if not positions and end.stop is Stop.NEED_DATA and end.size > len(chunk) == CHUNK:
-            chunk = self._read(end.size)
+        if not positions and end.stop is Stop.NEED_DATA and end.size > len(chunk) >= CHUNK:
+            chunk = self._source.read(self.reput_offset, end.size)
             positions, end = walk(chunk, 0, MAX_RECORDS)
         return chunk, positions, end
 
-    def _read(self, size: int) -> bytes:
-        """Bytes at `reput_offset`, within one file; b"" if a whole record can't be there yet."""
+    def _next_pieces(self) -> list[Buffer]:
+        """Bytes at `reput_offset`, within one file; none if a whole record can't be there yet."""
         source = self._source
         if self.reput_offset < source.min_offset:
             if self.reput_offset:
@@ -181,8 +192,8 @@ class Dispatcher:
                 )
             self.reput_offset = source.min_offset
         if source.max_offset < self._incomplete_until or self.reput_offset >= source.max_offset:
-            return b""
-        return source.read(self.reput_offset, size)
+            return []
+        return source.take_recent(self.reput_offset, STEP) or [source.read(self.reput_offset, CHUNK)]
 
     def _behind(self, base: int, end: ScanEnd) -> int:
         """Where the log continues after a scanned chunk at `base`."""
@@ -223,31 +234,31 @@ class Dispatcher:
 
     # -- usual records, compiled -----------------------------------------------------------------------------
 
-    def _dispatch_usual(self, chunk: bytes) -> bool:
-        """Dispatch the usual records that the chunk begins with. False if there are none, or queues or index may
+    def _dispatch_usual(self, pieces: list[Buffer]) -> bool:
+        """Dispatch the usual records that the pieces begin with. False if there are none, or queues or index may
         know some of what follows: then the ordinary ways have to look at each record."""
         base, index = self.reput_offset, self._index
         if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
             return False
-        found = usual_records(chunk, base, index is not None, self._queues.by_name, self._grown)
+        found = usual_records(pieces, base, index is not None, self._queues.by_name, self._grown)
         if found is None:
             return False
-        self._next_offset = base + found.size
+        self._next_offset = end = base + found.size
+        if end % self._source.file_size + found.needed <= self._source.file_size:
+            # As in `_behind`, which otherwise tells what is wrong with it.
+            self._incomplete_until = end + found.needed
         self.records_total += found.records
         self.dispatched_timestamp = found.stored
         for topic, queue_id, first, physical, run in found.runs:
             self._append(topic, queue_id, first, run, physical)
         self.logics_timestamp = max(self.logics_timestamp, found.queued)
-        columns = (
-            np.frombuffer(found.hashes, np.int32),
-            np.frombuffer(found.physical, np.int64),
-            np.frombuffer(found.timestamps, np.int64),
-        )
+        hashes = np.frombuffer(found.hashes, np.int32)
+        offsets, stamps = (np.frombuffer(each, np.int64) for each in (found.physical, found.timestamps))
         if found.records <= FEW:
-            hashes, offsets, timestamps = (column.tolist() for column in columns)
-            taken = self._index_few(list(zip(hashes, offsets, timestamps, strict=True)))
+            columns = (column.tolist() for column in (hashes, offsets, stamps))
+            taken = self._index_few(list(zip(*columns, strict=True)))
         else:
-            taken = not found.hashes or self._index_columns(*columns)
+            taken = not found.hashes or self._index_columns(hashes, offsets, stamps)
         if taken:
             self.reput_offset = self._next_offset
         return True

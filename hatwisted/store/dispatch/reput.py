@@ -8,6 +8,7 @@ A slice blocks everything else in the process, so it's short, and what lies betw
   `PROMPT_SLICES` a second aren't used up; a consumer gets each of some thousand messages a second without
   delay. Beyond that it waits until `COALESCE` has passed since, or `BUSY_COALESCE` if it had more than a
   handful: under load that gathers records by the hundred, which cost a tenth each of what they cost alone.
+- A step's worth has come over the link since: the slice comes at once, while the bytes are in memory still.
 - There's more than one slice's work, and the log is still growing: on a slave that's catching up, every
   millisecond spent here is taken from the link, and an undispatched byte is safe whereas an uncopied one
   isn't. So the link gets most of the time (`CATCH_UP_SHARE` is ours), until the backlog reaches
@@ -31,7 +32,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from hatwisted.logcodec.fewscan import FEW
-from hatwisted.store.dispatch.dispatcher import Dispatcher
+from hatwisted.store.dispatch.dispatcher import STEP, Dispatcher
 from hatwisted.store.errors import StoreError, StoreFull
 from hatwisted.timing.timer import GuardedTimer
 
@@ -100,6 +101,8 @@ class ReputService:
         self._running = False
         self._timer = GuardedTimer(clock, "dispatch", self._slice, RETRY)
         self._waiting_for_index = False
+        self._gathering = False
+        """Is the next slice put off so that more comes together?"""
         self._slice_end = float("-inf")
         self._rest = COALESCE
         self._prompt = float(PROMPT_BURST)
@@ -155,10 +158,17 @@ class ReputService:
 
     def wake(self) -> None:
         """The log has grown."""
-        if not self._timer.pending and self._running and not self._waiting_for_index:
-            now = self._clock.seconds()
-            left = self._slice_end + self._rest - now
-            self._schedule(0 if left <= 0 or self._is_prompt(now) else left)
+        if not self._running or self._waiting_for_index:
+            return
+        if self._timer.pending:
+            if self._gathering and self.behind_bytes >= STEP:
+                self._gathering = False
+                self._schedule(0)
+            return
+        now = self._clock.seconds()
+        left = self._slice_end + self._rest - now
+        self._gathering = left > 0 and self.behind_bytes < STEP and not self._is_prompt(now)
+        self._schedule(left if self._gathering else 0)
 
     def _is_prompt(self, now: float) -> bool:
         """May this slice come at once although another has only just ended?"""
@@ -176,6 +186,7 @@ class ReputService:
             self._timer.set(delay)
 
     def _slice(self) -> None:
+        self._gathering = False
         begin, records = self._clock.seconds(), self._dispatcher.records_total
         try:
             done = self._dispatcher.dispatch_some(SLICE_BYTES, SLICE)

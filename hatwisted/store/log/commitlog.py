@@ -32,6 +32,7 @@ from hatwisted.store.log.fileallocation import FileAllocation
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.log.lastrecord import last_record_start
 from hatwisted.store.log.put import Put, PutLimits, PutStatus
+from hatwisted.store.log.recentbytes import RecentBytes
 from hatwisted.timing.histogram import Histogram
 from hatwisted.wire import layout
 
@@ -69,6 +70,7 @@ class CommitLog:
         self._clock = clock
         self._listeners: list[AppendListener] = []
         self._wakers: list[Callable[[], None]] = []
+        self._recent = RecentBytes()
         self._dirty_end = 0
         self._failed_at = -1
         self._on_full = on_full
@@ -108,6 +110,7 @@ class CommitLog:
 
     def set_end(self, end: int) -> None:
         """Recovery has found the valid end: appends continue there. All of it counts as flushed."""
+        self._recent.forget()
         self.max_offset = end
         self.flushed_offset = end
 
@@ -165,6 +168,12 @@ class CommitLog:
         if offset < self.min_offset:
             raise LookupError(f"offset {offset} is below the log's first byte {self.min_offset}")
         return self._files.read(offset, room)
+
+    def take_recent(self, offset: int, limit: int) -> list[Buffer]:
+        """As `read`, for dispatch: in the pieces that are in memory still, see RecentBytes; [] if none are."""
+        if self._recent.end != self.max_offset:
+            return []
+        return self._recent.take(offset, min(limit, self.file_size - offset % self.file_size))
 
     def open_file(self, offset: int) -> tuple[IFile, int]:
         """See IReplicatedLog."""
@@ -325,6 +334,7 @@ class CommitLog:
         if empty:
             self.flushed_offset = offset
         self.max_offset = offset + total
+        self._recent.add(offset, buffers, total)
         if self._listeners:
             blob = b"".join(buffers)
             for listener in self._listeners:

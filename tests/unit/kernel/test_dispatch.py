@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.kernel import pure
-from hatwisted.kernel.limits import INDEX_ITEMS, QUEUE_TAIL
+from hatwisted.kernel.limits import INDEX_ITEMS, JOINED_BYTES, QUEUE_TAIL
 from hatwisted.logcodec.scan import MAX_RECORDS
 from hatwisted.wire import layout
 from hatwisted.wire.record import encode_blank, encode_record, make_record
@@ -26,7 +27,10 @@ class UsualRecordTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
             self.skipTest(NOT_BUILT)
-        self.usual = partial(compiled().usual_records, queues={}, grown=[])
+        self.in_pieces = partial(compiled().usual_records, queues={}, grown=[])
+
+    def usual(self, data: bytes, base: int, keys: bool) -> Any:
+        return self.in_pieces([data], base, keys)
 
     @examples(100)
     @given(st.lists(records(odd=False), min_size=1, max_size=6), st.booleans())
@@ -45,6 +49,35 @@ class UsualRecordTests(SynchronousTestCase):
         found = self.usual(data, BASE, True)
         if found is not None:
             self.assertEqual(told(found), by_columns(data[: found.size], BASE, True))
+
+    @examples(150)
+    @given(st.lists(records(odd=True), min_size=1, max_size=6), st.randoms(use_true_random=False))
+    def test_pieces_are_what_they_are_together(
+        self, fields: list[dict[str, Any]], chance: random.Random
+    ) -> None:
+        data = piece(fields)
+        data = data[: chance.randrange(len(data) + 1)]
+        cuts = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(12)))
+        pieces: list[Any] = [memoryview(data)[start:end] for start, end in pairwise([0, *cuts, len(data)])]
+        self.assertEqual(self.in_pieces(pieces, BASE, True), self.usual(data, BASE, True))
+
+    def test_what_lies_in_many_pieces_is_joined_up_to_a_limit(self) -> None:
+        large = piece([PLAIN | {"body": bytes(JOINED_BYTES // 4)}] * 6)
+        size = len(large) // 6
+        halves = [large[: size // 2], *(large[at : at + size] for at in range(size // 2, len(large), size))]
+        found = self.in_pieces(halves, BASE, True)
+        self.assertEqual((found.records, found.size, found.needed), (3, 3 * size, 0))
+        self.assertIsNone(self.in_pieces([bytes(1)] * 3, BASE, True))
+        self.assertIsNone(self.in_pieces([], BASE, True))
+
+    def test_it_says_what_the_next_record_needs(self) -> None:
+        one = piece([PLAIN])
+        data = piece([PLAIN, PLAIN | {"body": bytes(300)}])
+        rest = len(data) - len(one)
+        for kept, needed in ((0, 0), (3, 0), (4, rest), (rest - 1, rest), (rest, 0)):
+            self.assertEqual(self.usual(data[: len(one) + kept], BASE, True).needed, needed, kept)
+        for bad in (0, 8, layout.FIXED_SIZE - 1, 1 << 31):
+            self.assertEqual(self.usual(one + bad.to_bytes(4, "big"), BASE, True).needed, 0)
 
     @examples(150)
     @given(st.lists(records(odd=False), min_size=1, max_size=5), st.randoms(use_true_random=False))
@@ -124,7 +157,7 @@ class TailTests(SynchronousTestCase):
     ) -> None:
         data = piece(fields)
         plain, oracle, found = (
-            compiled().usual_records(data, BASE, True, {}, []),
+            compiled().usual_records([data], BASE, True, {}, []),
             Queues(pure),
             Queues(compiled()),
         )
@@ -137,7 +170,7 @@ class TailTests(SynchronousTestCase):
                 for queues in (oracle, found):
                     queues.add(run.topic, run.queue_id, start, room, physical)
         told: list[Any] = []
-        quick = compiled().usual_records(data, BASE, True, found.by_name, told)
+        quick = compiled().usual_records([data], BASE, True, found.by_name, told)
         left = [run for run in plain.runs if not oracle.gather(run)]
         self.assertEqual(quick.runs, left)
         self.assertEqual((quick.records, quick.size, quick.hashes), (plain.records, plain.size, plain.hashes))
@@ -182,7 +215,7 @@ class TailTests(SynchronousTestCase):
                 queue.gather(0, bytes(20), 0)
             self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
         with self.assertRaises(ZeroDivisionError):
-            compiled().usual_records(data, BASE, True, {("T", 0): queue}, [])
+            compiled().usual_records([data], BASE, True, {("T", 0): queue}, [])
         self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
 
     def test_of_queues_that_have_grown_before_an_error_is_told(self) -> None:
@@ -191,7 +224,7 @@ class TailTests(SynchronousTestCase):
         queues.add("U", 0, 0, 10, 0, lambda queue: 1 // 0)
         data = piece([PLAIN, PLAIN | {"topic": "U"}], first=0)
         with self.assertRaises(ZeroDivisionError):
-            compiled().usual_records(data, BASE, True, queues.by_name, told)
+            compiled().usual_records([data], BASE, True, queues.by_name, told)
         self.assertEqual(told, [queues.by_name["T", 0]])
 
     def test_less_than_an_entry_is_none(self) -> None:
@@ -208,7 +241,7 @@ class TailTests(SynchronousTestCase):
     def test_only_tails_are_taken_for_queues(self) -> None:
         data = piece([PLAIN], first=0)
         with self.assertRaises(TypeError):
-            compiled().usual_records(data, BASE, True, {("T", 0): object()}, [])
+            compiled().usual_records([data], BASE, True, {("T", 0): object()}, [])
 
 
 class Queues:

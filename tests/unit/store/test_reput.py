@@ -45,6 +45,11 @@ class StoreTestCase(SynchronousTestCase):
         """Append raw log bytes as a slave does."""
         store.log.append_raw(store.log.max_offset, (bytes(data),))
 
+    def small_steps(self) -> None:
+        """Steps of 4 KiB at most, from memory or not."""
+        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.patch(dispatcher_module, "STEP", 4096)
+
     def assertDispatched(self, store: SampleStore, data: bytes, base: int = 0) -> None:
         """Queues and index hold exactly what these bytes of log call for."""
         entries = entries_of(bytes(data), base, store.files.file_size)
@@ -127,7 +132,7 @@ class DispatchTests(StoreTestCase):
         self.assertDispatched(store, writer.data)
 
     def test_a_record_longer_than_a_chunk_is_read_whole(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         store, writer = self.store(), LogBuilder().fill(3)
         writer.add(body=bytes(9000))
         writer.fill(200)
@@ -387,7 +392,7 @@ class ReputTests(StoreTestCase):
         self.patch(store.dispatcher, "_step", slow)
 
     def test_a_slice_is_bounded_in_time_and_leaves_the_link_its_share(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         store, service, writer = self.running()
         store.clock.advance(60)
         self.slow_steps(store, SLICE * 0.6)
@@ -400,7 +405,7 @@ class ReputTests(StoreTestCase):
         self.assertAlmostEqual(1.2 * SLICE / (1.2 * SLICE + pause), reput_module.CATCH_UP_SHARE, 2)
 
     def test_beyond_the_backlog_limit_dispatch_takes_the_larger_share(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         self.patch(reput_module, "BACKLOG_LIMIT", 10_000)
         store, _, writer = self.running()
         store.clock.advance(1)
@@ -412,7 +417,7 @@ class ReputTests(StoreTestCase):
         self.assertAlmostEqual(SLICE / (SLICE + pause), reput_module.BOUNDING_SHARE, 2)
 
     def test_todays_load_is_dispatched_with_the_larger_share(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         for age, share in ((1, reput_module.BOUNDING_SHARE), (60, reput_module.CATCH_UP_SHARE)):
             store, _, writer = self.running()
             store.clock.advance(age)
@@ -424,7 +429,7 @@ class ReputTests(StoreTestCase):
             self.assertAlmostEqual(SLICE / (SLICE + pause), share, 2, f"records stored {age} s ago")
 
     def test_once_the_log_rests_the_backlog_is_worked_off_without_pauses(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         store, service, writer = self.running()
         store.clock.advance(1)
         self.slow_steps(store, SLICE)
@@ -498,7 +503,7 @@ class ReputTests(StoreTestCase):
         self.assertDispatched(store, writer.data)
 
     def test_stop_dispatches_what_is_left(self) -> None:
-        self.patch(dispatcher_module, "CHUNK", 4096)
+        self.small_steps()
         store, service, writer = self.running()
         self.slow_steps(store, SLICE)
         self.more(store, writer, 300)
