@@ -329,13 +329,14 @@ def half_appended_() -> None:
     )
 
 
-def _more_commits(pieces: Callable[[list[Any]], list[list[Any]]]) -> None:
+def _more_commits(pieces: Callable[[list[Any]], Iterator[list[Any]]]) -> None:
+    """pieces: a generator, so that a fault has steps of its own between two commits."""
     commit = snapshots._commit
 
     def each(change: Any, files: Any, note: Any) -> None:
-        first, *rest = pieces(list(files)) or [[]]
-        commit(change, first, note)
-        for piece in rest:
+        found = pieces(list(files))
+        commit(change, next(found, []), note)
+        for piece in found:
             change._table.refresh()
             commit(snapshots.OnceTransaction(change._table), piece, note)
 
@@ -345,13 +346,24 @@ def _more_commits(pieces: Callable[[list[Any]], list[list[Any]]]) -> None:
 @of(ICEBERG)
 def batch_in_pieces_() -> None:
     """Each file of a batch has a commit of its own."""
-    _more_commits(lambda files: [[file] for file in files])
+
+    def pieces(files: list[Any]) -> Iterator[list[Any]]:
+        for file in files:
+            yield [file]
+
+    _more_commits(pieces)
 
 
 @of(ICEBERG)
 def tail_before_files() -> None:
     """Where the rows end is told before the table has them."""
-    _more_commits(lambda files: [[], files] if files else [[]])
+
+    def pieces(files: list[Any]) -> Iterator[list[Any]]:
+        yield []
+        if files:
+            yield files
+
+    _more_commits(pieces)
 
 
 @of(ICEBERG)
@@ -442,10 +454,13 @@ def compaction_in_two_() -> None:
     """The old files go by one commit, the new one comes by the next."""
     replace_files = snapshots.replace_files
 
-    def replaced(table: Table, name: str, old: Any, new: Any, note: Any) -> bool:
-        replace_files(table, name, old, [], note)
+    def add(table: Table, new: Any, note: Any) -> None:
         table.refresh()
         snapshots._commit(snapshots.OnceTransaction(table), new, snapshots.noted(table) | dict(note))
+
+    def replaced(table: Table, name: str, old: Any, new: Any, note: Any) -> bool:
+        replace_files(table, name, old, [], note)
+        add(table, new, note)
         return True
 
     upkeep.replace_files = replaced

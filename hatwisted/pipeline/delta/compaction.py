@@ -28,6 +28,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
+from hatwisted.pipeline.delta.deletions import may_have_deleted
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
@@ -73,8 +74,17 @@ def compact(path: str, below: int, *, held: Claim | None = None, min_files: int 
     - min_files: in partitions with at least as many small files
     """
     version = Version(path, open_table(path), held)
+    small = small_partitions(version.table, below // SMALL_PART, min_files)
+    if small and may_have_deleted(version.table):
+        # What reads a file by itself has rows that don't count.
+        return Compaction(
+            put_off=(
+                f"{path}: may have deletion vectors, so landings leave its small files:"
+                " OPTIMIZE of Spark's Delta merges them",
+            )
+        )
     done = Compaction()
-    for partition in small_partitions(version.table, below // SMALL_PART, min_files):
+    for partition in small:
         done += _compact(version, partition, below)
     return done
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     # It takes pandas along, where that is installed: a third of a second that a landing needn't wait for.
     import pyarrow.dataset as pads
 
+MAPPING: Final = "delta.columnMapping.mode"
+"""Property of a table; other than `none`: its files may have other names for its columns."""
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
 
@@ -43,12 +45,22 @@ def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
     - version: as `open_table` found it
     - path: of the table
 
-    Raises WrongTable if it has what delta-rs doesn't give Arrow, as deletion vectors.
+    Raises WrongTable if it has what delta-rs doesn't give Arrow, as deletion vectors, or gives it wrongly.
     """
+    if has_mapping(version):
+        # Columns that were renamed would be null in each row (seen with 1.6.6).
+        raise WrongTable(
+            f"{path}: can't be read: its columns are mapped ({MAPPING}), which Arrow doesn't know"
+        )
     try:
         return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
     except DeltaError as error:
         raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
+
+
+def has_mapping(table: DeltaTable) -> bool:
+    """May its files have other names for its columns? table: open."""
+    return table.metadata().configuration.get(MAPPING, "none") != "none"
 
 
 def is_table(path: str) -> bool:
@@ -107,7 +119,7 @@ def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> N
             f" not by {', '.join(partition_by)}; land into another table"
         )
     for key, value in found.configuration.items():
-        if key.startswith("delta.constraints.") or (key == "delta.columnMapping.mode" and value != "none"):
+        if key.startswith("delta.constraints.") or (key == MAPPING and value != "none"):
             raise WrongTable(
                 f"{path}: has {key} set, which landed files can't comply with; land into another table"
             )

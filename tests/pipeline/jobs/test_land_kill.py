@@ -29,6 +29,7 @@ from tests.pipeline.jobs.landing import STREAM, TASKS
 from tests.support import growing
 from tests.support.background import Background
 from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.icebergrest import JARS, rest_catalog
 from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import Program, has_members, process_group
@@ -41,6 +42,8 @@ RECORDS = 8_000
 PER_SECOND = 400
 LONGEST_LIFE = 2.5
 """Seconds from a landing's first batch to its end."""
+BY_REST = "iceberg-by-rest"
+"""An Iceberg table behind Iceberg's own REST catalog."""
 MINUTE = "it takes a minute, and each kind of table and each way is tried"
 PATIENCE = 120.0
 """Seconds for what takes a few on an idle machine."""
@@ -142,15 +145,19 @@ class Reader(Background):
         (ICEBERG, TASKS),
         in_soak(DELTA, TASKS, why=MINUTE),
         in_soak(ICEBERG, STREAM, why=MINUTE),
+        in_soak(BY_REST, TASKS, why=MINUTE),
     ],
 )
 def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: str, way: str) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
-    store, table = tmp_path / BROKER, KINDS[form](tmp_path, [BROKER])
+    if form == BY_REST and (reason := JARS.missing()) is not None:
+        pytest.skip(reason)
+    catalog, kind = (rest_catalog, ICEBERG) if form == BY_REST else (iceberg_catalog, form)
+    store, table = tmp_path / BROKER, KINDS[kind](tmp_path, [BROKER])
     waits = moments(table, random.Random(seed))
     with ExitStack() as programs:
-        programs.enter_context(iceberg_catalog(tmp_path))
+        programs.enter_context(catalog(tmp_path))
         landings = Landings(programs, way, store, table.name)
         grower = programs.enter_context(program(growing.__name__, str(store), str(RECORDS), str(PER_SECOND)))
         while not list(store.glob("commitlog/*")):

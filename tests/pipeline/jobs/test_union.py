@@ -27,6 +27,7 @@ from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
+from tests.support.columnmapping import rename
 from tests.support.deletionvectors import delete_rows, paths
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
@@ -192,4 +193,13 @@ def test_deletion_vectors_are_left_to_who_knows_them(spark: SparkSession, tmp_pa
     assert union_read(spark, table, str(store.root)).count() == 30
     delete_rows(table, paths(table)[0], [0])
     with pytest.raises(WrongTable, match="deletion vectors, which Spark's Parquet reader doesn't know"):
+        union_read(spark, table, str(store.root))
+
+
+def test_renamed_columns_are_left_to_who_knows_them(spark: SparkSession, tmp_path: Path) -> None:
+    table, store = str(tmp_path / "table"), GrowingStore(tmp_path / "broker-a")
+    store.append(20)
+    land([str(store.root)], table, LOCAL)
+    rename(table, "tags", "labels")
+    with pytest.raises(WrongTable, match="columns are mapped, which Spark's Parquet reader doesn't know"):
         union_read(spark, table, str(store.root))

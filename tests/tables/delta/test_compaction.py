@@ -18,6 +18,7 @@ from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.names import BY_VERSION, Writer, written_by
 from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from tests.support.deletionvectors import delete_rows, paths
 from tests.support.growing import GrowingStore
 
 BELOW = 1 << 20
@@ -64,6 +65,15 @@ class CompactionTests(TestCase):
         self.assertEqual(len(DeltaTable(self.table).file_uris()), before - done.removed + done.added)
         self.assertGreater(done.removed, 4 * done.added)
         self.assertEqual(self.offsets(), offsets)
+
+    def test_a_table_with_deletion_vectors_is_left_in_a_line(self) -> None:
+        self.landed()
+        first, *_ = paths(self.table)
+        delete_rows(self.table, first, [0])
+        before = DeltaTable(self.table).version()
+        (reason,) = compact(self.table, BELOW).put_off
+        self.assertRegex(reason, "table: may have deletion vectors, .* OPTIMIZE of Spark's Delta merges them")
+        self.assertEqual(DeltaTable(self.table).version(), before)
 
     def test_of_two_at_once_the_later_one_changes_nothing(self) -> None:
         offsets = self.landed()

@@ -16,6 +16,7 @@ from hatwisted.pipeline.delta.vacuuming import remove_replaced
 from hatwisted.pipeline.errors import PipelineError
 from hatwisted.pipeline.jobs.land.landing import land
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, LandResult
+from tests.support.deletionvectors import delete_rows, paths
 from tests.support.growing import GrowingStore
 
 AT_ONCE = timedelta(seconds=0)
@@ -71,6 +72,15 @@ class VacuumTests(TestCase):
         self.assertEqual(self.land(0, AT_ONCE).vacuumed, 0)
         found = DeltaTable(self.table).to_pyarrow_table(columns=["physical_offset"]).column(0).to_pylist()
         self.assertEqual(sorted(found), self.store.offsets)
+
+    def test_files_that_got_a_deletion_vector_are_still_the_tables(self) -> None:
+        """Delta's log says of them that they were removed, and added again."""
+        self.compacted()
+        self.let_go()
+        for path in paths(self.table):
+            delete_rows(self.table, path, [0])
+        self.assertEqual(len(remove_replaced(self.table, AT_ONCE)), LANDINGS * TOPICS)
+        self.assertEqual(self.files(), self.mentioned())
 
     def test_a_time_that_is_too_short_ends_no_landing(self) -> None:
         found = self.land(40, timedelta(hours=1))

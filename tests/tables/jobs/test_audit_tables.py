@@ -71,6 +71,25 @@ def without(*numbers: int) -> Change:
     return lambda rows: rows.take([number for number in range(len(rows)) if number not in numbers])
 
 
+def of_broker(name: str) -> Change:
+    def changed(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index("broker")
+        return rows.set_column(at, "broker", pa.repeat(pa.scalar(name, pa.string()), len(rows)))
+
+    return changed
+
+
+def with_bounds(table: Path, least: str, most: str) -> None:
+    """Delta's log says this of the brokers of all files."""
+    for commit in table.glob("_delta_log/*.json"):
+        actions = list(map(json.loads, commit.read_text().splitlines()))
+        for added in (action["add"] for action in actions if "add" in action):
+            stats = json.loads(added["stats"])
+            stats["minValues"]["broker"], stats["maxValues"]["broker"] = least, most
+            added["stats"] = json.dumps(stats)
+        commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
 class DeletedTests(TableCase):
     def test_rows_of_deletion_vectors_dont_count(self) -> None:
         """Spark's Delta marks them, and leaves the files as they are."""
@@ -164,6 +183,17 @@ class SameTests(TableCase):
         self.assertEqual((found.kind, found.begin), (Kind.MISSING, deleted.physical_offset))
         DeltaTable(str(self.table)).optimize.compact()
         self.assertEqual(len(self.audit().differences), 1)
+
+    def test_bounds_of_names_that_are_cut(self) -> None:
+        """Spark's Delta says the first 32 characters of a text, and of the largest one a character more."""
+        broker = "broker-of-a-name-that-is-longer-than-Spark-takes"
+        self.land(of_broker(broker))
+        with_bounds(self.table, broker[:32], broker[:32] + "\x7f")
+        self.assertTrue(self.audit().identical)
+        self.land(of_broker("broker-b"))
+        with self.assertRaisesRegex(PipelineError, f"more than one broker's rows .broker-b, {broker}, "):
+            self.audit()
+        self.assertTrue(self.audit(table_broker=broker).identical)
 
 
 class DifferentTests(TableCase):

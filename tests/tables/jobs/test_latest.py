@@ -19,6 +19,7 @@ from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.jobs.latest import latesttable
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from tests.support import latestcase
+from tests.support.columnmapping import rename
 
 
 class MergeTests(latestcase.AnyMergeCase):
@@ -279,4 +280,11 @@ class RefusedTests(latestcase.AnyRefusedCase):
             self.latest()
         table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
         with self.assertRaisesRegex(WrongTable, "can't be read: .*deletionVectors"):
+            self.latest()
+
+    def test_columns_with_other_names_in_files_are_not_taken_for_empty_ones(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        rename(self.table, "tags", "labels")
+        with self.assertRaisesRegex(WrongTable, "can't be read: its columns are mapped"):
             self.latest()

@@ -16,6 +16,7 @@ from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support import unioncase
+from tests.support.columnmapping import rename
 from tests.support.deletionvectors import delete_rows, paths
 from tests.support.unioncase import LOCAL
 
@@ -67,6 +68,16 @@ class StoreUnionTests(unioncase.AnyUnionCase):
         self.assertEqual((rows.num_rows, rows.column("note").null_count), (15, 15))
         with self.assertRaisesRegex(WrongSchema, "has no column body"):
             union_arrow(self.table, str(self.store.root), ["body"])
+
+    def test_a_column_that_was_renamed_has_its_values(self) -> None:
+        """What delta-rs gives Arrow of it is null in each row."""
+        self.store.append(40)
+        land([str(self.store.root)], self.table, LOCAL)
+        rename(self.table, "tags", "labels")
+        self.store.append(10)
+        found = union_arrow(self.table, str(self.store.root), ["physical_offset", "labels"]).read_all()
+        labels = [row["labels"] for row in found.sort_by("physical_offset").to_pylist()]
+        self.assertEqual(labels, [f"t{number % 3}" for number in range(40)] + 10 * [None])
 
     def test_rows_of_deletion_vectors_dont_count(self) -> None:
         self.store.append(40)

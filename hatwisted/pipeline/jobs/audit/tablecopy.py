@@ -6,7 +6,7 @@ part of the log can be in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import isdir
 from typing import Final
@@ -133,22 +133,37 @@ def row_schema(columns: Iterable[str]) -> pa.Schema:
 def _broker(path: str, files: Iterable[TableFile], columns: Iterable[str], broker: str | None) -> str | None:
     if "broker" not in columns:
         return None
-    names = {name for file in files for name in (file.low, file.high)}
     if broker is not None:
         return broker
+    names = set[str | None]()
+    for file in files:
+        # Bounds of texts may be cut: Spark's Delta keeps 32 characters of a name, Iceberg 16.
+        names |= {file.low} if file.low == file.high is not None else _brokers(file)
+        if len(names) > 1:
+            break
     if len(names) == 1 and None not in names:
         return names.pop()
     known = ", ".join(sorted(name for name in names if name is not None))
     raise PipelineError(f"{path}: holds more than one broker's rows ({known}, ...); say whose to compare")
 
 
+def _brokers(file: TableFile) -> set[str | None]:
+    """Those that a file has rows of."""
+    rows = _rows(file, 0, 1 << 62, ["broker"])
+    return set(rows["broker"].unique().to_pylist()) if rows.column_names else {None}
+
+
+def _rows(file: TableFile, begin: int, end: int, columns: Sequence[str]) -> pa.Table:
+    try:
+        return file.rows.read(begin, end, columns)
+    except FileNotFoundError:
+        raise WrongTable(f"{file.path}: is gone since the audit began: start it again") from None
+
+
 def _read(file: TableFile, begin: int, end: int, schema: pa.Schema, broker: str | None) -> pa.Table:
     """A file's rows of a broker in [begin, end), with the schema's columns and types."""
     with_broker = schema.append(pa.field("broker", pa.string())) if "broker" not in schema.names else schema
-    try:
-        rows = file.rows.read(begin, end, with_broker.names)
-    except FileNotFoundError:
-        raise WrongTable(f"{file.path}: is gone since the audit began: start it again") from None
+    rows = _rows(file, begin, end, with_broker.names)
     try:
         # Other writers (delta-rs rewriting a file) have texts as views, which few of Arrow's functions take.
         columns = [

@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 
 from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.deletions import counting_rows, has_deleted, may_have_deleted
-from hatwisted.pipeline.delta.deltatable import open_table, table_rows
+from hatwisted.pipeline.delta.deltatable import has_mapping, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import NULL_FOLDER
@@ -39,19 +39,24 @@ class DeltaVersion:
         self._table = open_table(path)
 
     @cached_property
+    def _odd(self) -> bool:
+        """Has it what delta-rs alone reads as it counts?"""
+        return may_have_deleted(self._table) or has_mapping(self._table)
+
+    @cached_property
     def _rows(self) -> pads.Dataset:
         return table_rows(self._table, self.name)
 
     @cached_property
     def columns(self) -> pa.Schema:
         """See LandedVersion."""
-        if may_have_deleted(self._table):
+        if self._odd:
             return pa.schema(self._table.schema().to_arrow())
         return self._rows.schema
 
     def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See LandedVersion."""
-        if may_have_deleted(self._table):
+        if self._odd:
             schema = pa.schema([self.columns.field(name) for name in columns])
             for batch in counting_rows(self._table, columns):
                 yield batch.cast(schema)
@@ -99,6 +104,11 @@ def _frames(spark: SparkSession, path: str, version: DeltaTable, schema: StructT
     if "io.delta" in (spark.conf.get("spark.sql.extensions", "") or ""):
         with naming_table(path, root):
             return [spark.read.format("delta").option("versionAsOf", version.version()).load(root)]
+    if has_mapping(version):
+        raise WrongTable(
+            f"{path}: its columns are mapped, which Spark's Parquet reader doesn't know: use union_arrow, or give"
+            " the session Delta's package (spark.sql.extensions)"
+        )
     if has_deleted(version):
         raise WrongTable(
             f"{path}: has deletion vectors, which Spark's Parquet reader doesn't know: use union_arrow, give the"
