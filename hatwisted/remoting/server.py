@@ -227,9 +227,7 @@ class RemotingConnection(Protocol):
             self._tell_held()
 
     def _drop_unread(self) -> None:
-        """It doesn't count any longer, and nobody knows when Python finds that a connection is garbage."""
-        self._backlog = []
-        self._receiver.drop()
+        self._backlog, self._receiver = [], RemotingReceiver()  # its own may wait for Python to find it as garbage
 
     def _tell_held(self) -> None:
         self.factory.partial.hold(self, self._receiver.buffered + self._backlog_size)

@@ -290,11 +290,6 @@ class RemotingReceiver:
             self._keep(data[position:], position)
         return commands
 
-    def drop(self) -> None:
-        """Forget what is held: nothing more will come."""
-        self._pieces = []
-        self.buffered = 0
-
     def _decode_mended(self, mark: int, header: bytes, position: int, refused: Exception) -> RemotingCommand:
         try:
             if mark == len(header) and (mended := mended_json(header)) != header:
