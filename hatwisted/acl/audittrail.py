@@ -21,7 +21,8 @@ from twisted.python.failure import Failure
 
 from hatwisted.acl.account import SECRET_KEY
 from hatwisted.config.errors import ConfigError
-from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection
+from hatwisted.remoting.processortable import Handler, ProcessorTable
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE

@@ -17,7 +17,7 @@ from hatwisted.acl.needs import Rule
 from hatwisted.acl.rateguard import RateGuard, Rates, by_account, by_address
 from hatwisted.acl.requestguard import RequestGuard
 from hatwisted.remoting.guarded import guarded
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.wire.networks import Networks
 from hatwisted.wire.remoting import RemotingCommand
 

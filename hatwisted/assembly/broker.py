@@ -63,7 +63,7 @@ from hatwisted.ha.grouptransfer import GroupTransferService
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IFileSystem

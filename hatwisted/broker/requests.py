@@ -9,7 +9,8 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from hatwisted.remoting.server import Handler, RemotingConnection, response
+from hatwisted.remoting.processortable import Handler, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.steps import Steps, TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import ResponseCode

@@ -22,7 +22,8 @@ from hatwisted.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig, TooManySett
 from hatwisted.namesrv.largeregistrations import LargeRegistrations, TooManyRegistrations
 from hatwisted.namesrv.members import Member, Source
 from hatwisted.namesrv.routeinfo import RouteTable
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.steps import TooMuchWork
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode

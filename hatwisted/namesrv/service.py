@@ -26,8 +26,9 @@ from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import Listen
 from hatwisted.remoting.portoptions import PortOptions
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.remoting.requestcounts import RequestCounts
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.interfaces import IFileSystem, IWorker

@@ -1,9 +1,9 @@
 """RocketMQ's remoting protocol on Twisted: a server with a table of request processors, and a client.
 
-Read `interfaces` (listening and connecting as a node is given them), `server` (frames of one read become requests,
-a table says who answers), `guarded` (a table that doesn't serve everybody), `requestcounts` (one that counts),
-`serverfactory` (what a port's connections share, which they know as `connectionsofport`), `portoptions` (who may
-connect), `proxyprotocol` (whose connection it is), `connectionbudget`, `requestturns`, `sendwindows`,
+Read `interfaces` (listening and connecting as a node is given them), `server` (a read's frames become requests) and
+`processortable` (who answers them), `guarded` (a table that doesn't serve everybody), `requestcounts` (one that
+counts), `serverfactory` (what a port's connections share, which they know as `connectionsofport`), `portoptions`
+(who may connect), `proxyprotocol` (whose connection it is), `connectionbudget`, `requestturns`, `sendwindows`,
 `partialframes`, `unreadanswers` and `sharedroom` (how they share descriptors, time, the way to the slave, and
 memory), `client` (one lasting connection per address, over `clientcore.calls`), `eagerwrite` (writing without
 waiting for the next turn) and `tcp` (connecting for real); `deferreds` and `twistedlog` turn what `clientcore`

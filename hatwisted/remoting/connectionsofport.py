@@ -10,7 +10,8 @@ from hatwisted.remoting.sendwindows import SendWindows
 from hatwisted.remoting.unreadanswers import UnreadAnswers
 
 if TYPE_CHECKING:
-    from hatwisted.remoting.server import ProcessorTable, RemotingConnection
+    from hatwisted.remoting.processortable import ProcessorTable
+    from hatwisted.remoting.server import RemotingConnection
 
 
 class ConnectionsOfPort(Protocol):

@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 
-from hatwisted.remoting.server import BatchHandler, Handler, ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import BatchHandler, Handler, ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 

@@ -7,7 +7,8 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from hatwisted.remoting.server import Handler, ProcessorTable, RemotingConnection
+from hatwisted.remoting.processortable import Handler, ProcessorTable
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.remoting import RemotingCommand
 
 

@@ -1,9 +1,9 @@
-"""The remoting server: frames of one read become requests, a table says who answers them.
+"""The remoting server: frames of one read become requests, a table says who answers them (`processortable`).
 
 Everything that one `dataReceived` brings is handled in one go: all complete frames are parsed, consecutive
 requests of a hot code go to their processor as one list (so that sends are appended, replicated and answered
-as a batch), and all answers produced meanwhile leave in one write. Ordinary processors see one request at a
-time and return an answer or a Deferred of one.
+as a batch), and all answers produced meanwhile leave in one write, but for large bodies. Ordinary processors see
+one request at a time and return an answer or a Deferred of one.
 
 Flow control: a client that doesn't read its answers isn't read from either (the transport pauses us as its
 producer), and what one read has brought isn't worked on any further once ANSWER_WINDOW bytes of answers wait:
@@ -13,10 +13,9 @@ earlier ones of their address (`sendwindows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import cast
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IConsumer, IPushProducer, ITCPTransport, ITransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -26,13 +25,20 @@ from zope.interface import implementer
 from hatwisted.kernel import take_sends, take_signed_sends
 from hatwisted.remoting.connectionsofport import ConnectionsOfPort
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.processortable import BatchHandler, ProcessorTable, response
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.sendwindows import SendWindow
 from hatwisted.wire.bodylimits import MAX_BODY, body_limit
 from hatwisted.wire.codes import FLAG_ONEWAY, FLAG_RESPONSE, ResponseCode
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.networks import plain_address
-from hatwisted.wire.remoting import RemotingCommand, RemotingProtocolError, RemotingReceiver, encode_command
+from hatwisted.wire.remoting import (
+    RemotingCommand,
+    RemotingProtocolError,
+    RemotingReceiver,
+    encode_command,
+    encode_command_parts,
+)
 
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
@@ -40,84 +46,11 @@ READ_SIZE = 256 * 1024
 ANSWER_WINDOW = 4 << 20
 """Bytes of answers of one read after which a client has to take some before its next request is looked at."""
 
+LARGE_BODY = 128 << 10
+"""Bytes from which on an answer's body leaves as it is, in a write of its own: to join it costs two copies."""
+
 WAITING_SIZE = 256
 """Bytes that a request takes while it waits for its turn, besides those that came."""
-
-Handler = Callable[
-    ["RemotingConnection", RemotingCommand], "RemotingCommand | Deferred[RemotingCommand] | None"
-]
-BatchHandler = Callable[["RemotingConnection", list[RemotingCommand]], None]
-
-
-def response(
-    request: RemotingCommand,
-    code: int = ResponseCode.SUCCESS,
-    remark: str | None = None,
-    ext: dict[str, str] | None = None,
-    body: bytes = b"",
-) -> RemotingCommand:
-    """An answer in its request's serialisation, with its opaque.
-
-    - request: what is answered
-    - code: a ResponseCode
-    - remark: text for people
-    - ext: the answer's extFields
-    - body: its bytes
-    """
-    return RemotingCommand(
-        code=int(code),
-        opaque=request.opaque,
-        flag=FLAG_RESPONSE,
-        remark=remark,
-        ext=ext or {},
-        body=body,
-        binary=request.binary,
-    )
-
-
-class ProcessorTable:
-    """Request code -> who answers it."""
-
-    def __init__(self) -> None:
-        self.handlers: dict[int, Handler] = {}
-        self.batch_handlers: dict[int, BatchHandler] = {}
-        self.unserved: Handler = _unserved
-        """Answers requests of other codes, and those with too much of a body."""
-
-    def register(self, code: int, handler: Handler) -> None:
-        """One request, one answer (or a Deferred, or None when the handler answers by itself)."""
-        self.handlers[int(code)] = handler
-
-    def register_batch(self, codes: Iterable[int], handler: BatchHandler) -> None:
-        """All consecutive requests of a read with one of `codes`; the handler answers each by itself."""
-        for code in codes:
-            self.batch_handlers[int(code)] = handler
-
-    def joined(self, other: ProcessorTable) -> ProcessorTable:
-        """A copy with the handlers of `other` besides."""
-        copy = ProcessorTable()
-        copy.handlers = self.handlers | other.handlers
-        copy.batch_handlers = self.batch_handlers | other.batch_handlers
-        return copy
-
-    def without(self, *codes: int) -> ProcessorTable:
-        """A copy that doesn't serve `codes` (the VIP port serves no pulls)."""
-        copy = ProcessorTable()
-        dropped = {int(code) for code in codes}
-        copy.handlers = {code: handler for code, handler in self.handlers.items() if code not in dropped}
-        copy.batch_handlers = {
-            code: handler for code, handler in self.batch_handlers.items() if code not in dropped
-        }
-        copy.unserved = self.unserved
-        return copy
-
-
-def _unserved(connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
-    if request.code not in connection.factory.table.handlers:
-        remark = f" request type {request.code} not supported"
-        return response(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-    remark = f"{len(request.body)} bytes of body, {body_limit(request.code)} are allowed"
-    return response(request, ResponseCode.SYSTEM_ERROR, remark)
 
 
 @implementer(IPushProducer)
@@ -133,7 +66,8 @@ class RemotingConnection(Protocol):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False
-        self._paused = False
+        self.paused = False
+        """Does the client leave unread what it has been sent? Nothing big should follow then."""
         self._backlog: list[RemotingCommand] = []
         self._backlog_size = 0
         self._waiting = False
@@ -227,7 +161,10 @@ class RemotingConnection(Protocol):
             self._tell_held()
 
     def _drop_unread(self) -> None:
-        self._backlog, self._receiver = [], RemotingReceiver()  # its own may wait for Python to find it as garbage
+        self._backlog, self._receiver = (
+            [],
+            RemotingReceiver(),
+        )  # its own may wait for Python to find it as garbage
 
     def _tell_held(self) -> None:
         self.factory.partial.hold(self, self._receiver.buffered + self._backlog_size)
@@ -280,9 +217,9 @@ class RemotingConnection(Protocol):
             worked, began = worked + now - began, now
             if self._out_bytes > ANSWER_WINDOW:
                 self._flush()
-                if self._paused:
-                    self._backlog = commands[index + 1 :]
-                    break
+            if self.paused:
+                self._backlog = commands[index + 1 :]
+                break
         if batch:
             self._run_batch(cast(BatchHandler, current), batch)
         turns.count(worked)
@@ -297,14 +234,14 @@ class RemotingConnection(Protocol):
     def go_on(self) -> None:
         """It's this connection's turn: work on what was put off, then read again."""
         self._waiting = False
-        if not self.open or self._closing or self._paused:
+        if not self.open or self._closing or self.paused:
             return  # gone, or going, or its reading its answers comes first
         backlog, self._backlog = self._backlog, []
         self._work(backlog)
         if self.open and not self._backlog:
             self._backlog_size = 0
             self._tell_held()
-            if not self._paused:
+            if not self.paused:
                 cast(IPushProducer, self.transport).resumeProducing()
 
     def _run_batch(self, handler: BatchHandler, batch: list[RemotingCommand]) -> None:
@@ -353,8 +290,14 @@ class RemotingConnection(Protocol):
         """Send `answer`, unless the request was oneway."""
         if answer.code == ResponseCode.SYSTEM_BUSY:
             self.factory.busy_total += 1
-        if not request.flag & FLAG_ONEWAY:
+        if request.flag & FLAG_ONEWAY:
+            return
+        if len(answer.body) < LARGE_BODY:
             self.send(encode_command(answer))
+            return
+        self._flush()
+        for part in encode_command_parts(answer):
+            self._write(part)
 
     def send(self, data: bytes) -> None:
         """Send whole encoded frames; those of one read leave together."""
@@ -373,23 +316,18 @@ class RemotingConnection(Protocol):
         """Has the client begun a frame and not ended it?"""
         return self._receiver.buffered > 0
 
-    @property
-    def paused(self) -> bool:
-        """Does the client leave unread what it has been sent? Nothing big should follow then."""
-        return self._paused
-
     def on_resume(self, reader: Callable[[], None]) -> None:
         """Call `reader` once the client reads again. Only while `paused`."""
         self._readers.append(reader)
 
     def pauseProducing(self) -> None:
         """The client doesn't read its answers: don't read its requests."""
-        self._paused = True
+        self.paused = True
         cast(IPushProducer, self.transport).pauseProducing()
 
     def resumeProducing(self) -> None:
         """It does again: first what had been read before."""
-        self._paused = False
+        self.paused = False
         readers, self._readers = self._readers, []
         for reader in readers:
             reader()

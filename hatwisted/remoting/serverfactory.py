@@ -12,8 +12,9 @@ from twisted.logger import Logger
 
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.portoptions import PortOptions
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.remoting.requestturns import RequestTurns
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.throttle import LogThrottle, more_like_it
 

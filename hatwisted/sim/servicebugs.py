@@ -14,7 +14,7 @@ from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import TransactionCheck
-from hatwisted.remoting.server import response
+from hatwisted.remoting.processortable import response
 from hatwisted.sim.faultplan import Fault
 from hatwisted.sim.plantedbug import Bug
 from hatwisted.sim.setup import DRIFT, Setup

@@ -30,7 +30,8 @@ from hatwisted.acl.aclfiles import AclError, AclFiles
 from hatwisted.acl.permissions import check_word
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand

@@ -15,7 +15,8 @@ from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import encode_body

@@ -22,7 +22,8 @@ from hatwisted.config.live import LiveConfig
 from hatwisted.config.load import SIMILARITY, schema_fields
 from hatwisted.config.rocketmqkeys import UNUSED_BROKER_KEYS
 from hatwisted.config.schema import BrokerConfig
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import DataVersion

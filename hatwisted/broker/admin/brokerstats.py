@@ -19,7 +19,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode, ResponseCode

@@ -13,7 +13,8 @@ import msgspec
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
 from hatwisted.broker.filter.subscriptiondata import Subscription
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.consumerdata import ALL_TAGS

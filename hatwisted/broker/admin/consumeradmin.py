@@ -19,7 +19,7 @@ from hatwisted.broker.consumer.rebalancelocks import QueueLockProcessors, QueueL
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.send.replymessage import ReplyProcessor
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.store.messagestore import MessageStore
 
 

@@ -22,7 +22,8 @@ from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.requests import BadClientData, Walk, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson

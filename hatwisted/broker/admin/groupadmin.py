@@ -14,7 +14,8 @@ from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, GroupConfig, SubscriptionGroupTable
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
 from hatwisted.broker.role import Role
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import MAX_QUEUE_IDS, BadRegistration, decode_request
 from hatwisted.wire.remoting import RemotingCommand

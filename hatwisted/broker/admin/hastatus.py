@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService
-from hatwisted.remoting.server import RemotingConnection, response
+from hatwisted.remoting.processortable import response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.commitlog import CommitLog
 from hatwisted.wire import fastjson
 from hatwisted.wire.remoting import RemotingCommand

@@ -15,7 +15,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from hatwisted.broker.requests import answer_bad_requests
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import OutsideLog, StoreError
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.timing.ratelimit import RateLimit

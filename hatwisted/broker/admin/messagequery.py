@@ -11,7 +11,8 @@ from __future__ import annotations
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.requests import Walk, answer_in_steps
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.steps import Steps
 from hatwisted.wire.codes import RequestCode, ResponseCode

@@ -23,7 +23,8 @@ from hatwisted.broker.consumer.clientcalls import ClientCalls
 from hatwisted.broker.consumer.consumerprocessors import ConsumerProcessors
 from hatwisted.broker.requests import Refusal, Walk, answer_bad_requests, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson

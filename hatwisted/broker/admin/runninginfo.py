@@ -22,7 +22,8 @@ from hatwisted.broker.consumer.clientcalls import STATUS_TIMEOUT, ClientCalls
 from hatwisted.broker.consumer.clienttable import ClientTable, Member
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.clientcore.errors import CallFailed, CallTimedOut
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, RequestCode, ResponseCode

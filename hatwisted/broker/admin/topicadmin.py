@@ -26,7 +26,8 @@ from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.broker.topic.topicconfig import name_problem
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queue.queueremoval import Removed
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode

@@ -13,7 +13,8 @@ from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.requests import Walk, answer_bad_requests, answer_in_steps
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.timing.steps import Steps
 from hatwisted.wire import fastjson, layout

@@ -23,7 +23,8 @@ from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable, compile_
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.role import Role
 from hatwisted.broker.topic.topicconfig import TopicConfigTable, name_problem
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.sqlfilter.errors import Sql92Error
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.steps import Steps

@@ -22,7 +22,8 @@ from hatwisted.broker.consumer.progressbody import WHOLE_ROW, Progress, parse_pr
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import V5_0_0, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand

@@ -15,7 +15,8 @@ from twisted.logger import Logger
 
 from hatwisted.broker.namesizes import name_bytes
 from hatwisted.broker.requests import BadClientData, answer_bad_requests
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode

@@ -45,7 +45,7 @@ from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.connectionbudget import ConnectionBudget
 from hatwisted.remoting.interfaces import IConnecting, Listen
 from hatwisted.remoting.portoptions import PortOptions
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.interfaces import IWorker
 from hatwisted.store.lifecycle.lastrun import LastRun

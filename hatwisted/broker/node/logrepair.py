@@ -20,7 +20,8 @@ from hatwisted.broker.node.comparedlogs import ComparedLogs
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.logcodec.logdrift import DriftedRecord, Rotten, intact_bytes, judged_records
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.rangerepair import replace_range

@@ -22,7 +22,7 @@ from hatwisted.broker.send.sendback import SendBackProcessor
 from hatwisted.broker.send.sendmessage import SEND_CODES, SendProcessor
 from hatwisted.broker.transaction.endtransaction import EndTransactionProcessor
 from hatwisted.broker.transaction.transactioncheck import CheckOptions, TransactionCheck
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.wire.codes import RequestCode
 
 DRAIN_LIMIT = 3.0

@@ -18,7 +18,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumer.offsetsync import joins_offsets
-from hatwisted.remoting.server import Handler, RemotingConnection, response
+from hatwisted.remoting.processortable import Handler, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.remoting import RemotingCommand

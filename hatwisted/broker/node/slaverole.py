@@ -19,7 +19,7 @@ from hatwisted.broker.send.sendmessage import SEND_CODES, refuse_on_slave
 from hatwisted.broker.transaction.endtransaction import refuse_end_transaction
 from hatwisted.ha.slave import HAClientService
 from hatwisted.ha.slavestate import SlaveState
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.wire.codes import RequestCode
 

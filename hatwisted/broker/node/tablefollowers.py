@@ -25,7 +25,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.tables import BrokerTables
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import DataVersion
 from hatwisted.wire.remoting import RemotingCommand

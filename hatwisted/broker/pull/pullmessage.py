@@ -22,7 +22,8 @@ from hatwisted.broker.filter.subscriptiondata import Subscription, subscribe
 from hatwisted.broker.pull.pullhold import HeldPull, PullHold, Queue
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.role import Role
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import GetResult, GetStatus, Wanted
 from hatwisted.wire.codes import RequestCode, ResponseCode

@@ -18,7 +18,8 @@ from hatwisted.broker.consumer.clienttable import ClientTable
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.clientcore.errors import CallFailed
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.properties import decode_properties, encode_properties
 from hatwisted.wire.registration import PERM_WRITE

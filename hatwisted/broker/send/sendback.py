@@ -29,7 +29,8 @@ from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import Refusal, answer_bad_requests
 from hatwisted.broker.send.deadletter import dead_letter_topic, max_times, retry_topic, unknown_group
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode, ResponseCode

@@ -20,8 +20,9 @@ from hatwisted.broker.put.responsecode import response_code
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.kernel import SendAnswers, SettledPuts, message_ids
+from hatwisted.remoting.processortable import response
 from hatwisted.remoting.sendwindows import LEAST_SIZE, SendWindow
-from hatwisted.remoting.server import RemotingConnection, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.batch import CorruptBatch

@@ -29,7 +29,8 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.requests import answer_bad_requests
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.broker.transaction.halfmessages import HALF_QUEUE, committed, half_destination, op_message
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire import layout

@@ -18,7 +18,7 @@ from hatwisted.assembly.parts import Parts
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.config.schema import BrokerConfig, BrokerRole
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker

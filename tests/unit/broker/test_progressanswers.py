@@ -5,7 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer.offsetsync import asking_slave
 from hatwisted.broker.node.progressanswers import ANSWER_WAIT, LOOK, MAX_WAITS, ProgressAnswers
-from hatwisted.remoting.server import response
+from hatwisted.remoting.processortable import response
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand
 

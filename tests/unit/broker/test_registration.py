@@ -22,7 +22,7 @@ from hatwisted.config.schema import BrokerRole, NamesrvConfig
 from hatwisted.namesrv.members import Source
 from hatwisted.namesrv.service import NameServerPort, NameServerService
 from hatwisted.remoting.client import RemotingClient
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.disk.worker import InlineWorker

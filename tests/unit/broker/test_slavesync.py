@@ -24,7 +24,7 @@ from hatwisted.broker.node.tablehold import HOLD_LOOK, TableHold
 from hatwisted.broker.node.topicversions import LOOK, no_name_server
 from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
-from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.bodylimits import body_limit
 from hatwisted.wire.codes import RequestCode

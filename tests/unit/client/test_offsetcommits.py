@@ -8,7 +8,7 @@ from hatwisted.clientcore.consumefrom import PullFrom
 from hatwisted.clientcore.offsets import BrokerOffsets
 from hatwisted.clientcore.options import ConsumeFrom
 from hatwisted.clientcore.tasks import Waiter
-from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from tests.support.clusterrig import asynchronous
 from tests.unit.client.test_queuereader import MOVED, QUEUE, SUCCESS, ScriptedPulls, record

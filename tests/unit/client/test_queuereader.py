@@ -11,7 +11,7 @@ from hatwisted.clientcore.options import ConsumerOptions
 from hatwisted.clientcore.queuereader import ELSEWHERE_PAUSE, PAUSE, QueueReader
 from hatwisted.clientcore.routes import UNREACHABLE_PAUSE
 from hatwisted.clientcore.subscription import parse_subscription
-from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.messagequeue import MessageQueue

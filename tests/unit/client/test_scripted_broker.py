@@ -9,7 +9,7 @@ from hatwisted.clientcore.errors import ClientError, Refused, SendFailed
 from hatwisted.clientcore.message import Message, received
 from hatwisted.clientcore.sendback import SendBack
 from hatwisted.clientcore.transactions import TransactionState
-from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import decode_properties, encode_properties

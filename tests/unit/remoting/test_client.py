@@ -10,7 +10,7 @@ from hatwisted.clientcore.tasks import Waiter
 from hatwisted.remoting.client import RemotingClient, channel_table
 from hatwisted.remoting.deferreds import fired
 from hatwisted.remoting.portoptions import IDLE_LIMIT
-from hatwisted.remoting.server import ProcessorTable, response
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.remoting.twistedlog import TwistedLog
 from hatwisted.wire.codes import RequestCode, ResponseCode

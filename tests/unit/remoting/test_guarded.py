@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl.refusals import RefusingGuard
 from hatwisted.remoting.guarded import Denial, guarded
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.processortable import ProcessorTable, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.codes import FLAG_ONEWAY, RequestCode, ResponseCode
 from hatwisted.wire.remoting import RemotingCommand, RemotingReceiver, encode_command

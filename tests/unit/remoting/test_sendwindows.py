@@ -12,8 +12,9 @@ from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from hatwisted.remoting.portoptions import PortOptions
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.sendwindows import MAX_UNACKNOWLEDGED, SendWindows
-from hatwisted.remoting.server import ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.remoting import RemotingCommand, encode_command
 from tests.support.loopback import loopback

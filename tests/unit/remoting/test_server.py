@@ -11,8 +11,9 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.remoting import partialframes, server, serverfactory
 from hatwisted.remoting.portoptions import IDLE_LIMIT
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.requestturns import SENDS_SLICE
-from hatwisted.remoting.server import WAITING_SIZE, ProcessorTable, RemotingConnection, response
+from hatwisted.remoting.server import WAITING_SIZE, RemotingConnection
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.wire.bodylimits import BODY_LIMITS, MAX_BODY
 from hatwisted.wire.codes import RequestCode
@@ -210,6 +211,7 @@ class RemotingServerTests(TestCase):
     @inlineCallbacks
     def test_who_leaves_most_answers_unread_is_closed_when_there_are_too_many(self):  # type: ignore[no-untyped-def]
         self.factory.unread.most = 2 << 20
+        self.table.register(BIG, lambda connection, command: response(command, body=bytes(4 << 20)))
         strangers = []
         for _ in range(4):
             stranger = yield self.connect()
@@ -304,6 +306,14 @@ class RemotingServerTests(TestCase):
         self.client.transport.resumeProducing()
         answers = yield self.client.answers(40)
         self.assertEqual(len(answers), 40)
+
+    @inlineCallbacks
+    def test_a_large_body_keeps_its_place_among_the_others(self):  # type: ignore[no-untyped-def]
+        order = (ECHO, BIG, BATCH, ECHO, BIG, BIG, ECHO)
+        self.client.transport.write(b"".join(request(code, number) for number, code in enumerate(order)))
+        answers = yield self.client.answers(len(order))
+        self.assertEqual([answer.opaque for answer in answers], list(range(len(order))))
+        self.assertEqual([len(answer.body) for answer in answers], [(1 << 20) * (code == BIG) for code in order])
 
     @inlineCallbacks
     def test_answers_that_are_not_read_have_their_time(self):  # type: ignore[no-untyped-def]

@@ -6,7 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.remoting.portoptions import PortOptions
-from hatwisted.remoting.server import ProcessorTable
+from hatwisted.remoting.processortable import ProcessorTable
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.remoting.unreadanswers import MAX_UNREAD_BYTES, UnreadAnswers
 

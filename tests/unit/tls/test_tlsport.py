@@ -17,8 +17,8 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.proxyprotocol import ProxiedFactory
-from hatwisted.remoting.server import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
 from hatwisted.sim.memorynet import MemoryNetwork
 from hatwisted.tls import handshakes, tlslayer
