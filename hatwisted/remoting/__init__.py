@@ -1,6 +1,6 @@
 """RocketMQ's remoting protocol on Twisted: a server with a table of request processors, and a client.
 
-Read `interfaces` (listening and connecting as a node is given them), `server` (a read's frames become requests) and
+Read `interfaces` (listening and connecting as a node is given them), `server` (frames become requests) and
 `processortable` (who answers them), `guarded` (a table that doesn't serve everybody), `requestcounts` (one that
 counts), `serverfactory` (what a port's connections share, which they know as `connectionsofport`), `portoptions`
 (who may connect), `proxyprotocol` (whose connection it is), `connectionbudget`, `requestturns`, `sendwindows`,

@@ -313,7 +313,9 @@ class RemotingServerTests(TestCase):
         self.client.transport.write(b"".join(request(code, number) for number, code in enumerate(order)))
         answers = yield self.client.answers(len(order))
         self.assertEqual([answer.opaque for answer in answers], list(range(len(order))))
-        self.assertEqual([len(answer.body) for answer in answers], [(1 << 20) * (code == BIG) for code in order])
+        self.assertEqual(
+            [len(answer.body) for answer in answers], [(1 << 20) * (code == BIG) for code in order]
+        )
 
     @inlineCallbacks
     def test_answers_that_are_not_read_have_their_time(self):  # type: ignore[no-untyped-def]
