@@ -23,7 +23,7 @@ help:
 	@echo '                  RocketMQ store folder), ONCE=1 to exit after the check'
 	@echo 'make install      the server alone into .venv; other targets add what they need'
 	@echo 'make test         the whole test suite (with Apache RocketMQ itself where java'
-	@echo '                  and mvn are installed). JOBS=n files at once (7),'
+	@echo '                  and mvn are installed). JOBS=n files at once (6),'
 	@echo '                  PYTEST=options'
 	@echo 'make test-fast    its unit layer alone: no processes, no sockets, no Java, no'
 	@echo '                  Spark. JOBS=n (3)'
@@ -77,9 +77,9 @@ run: export INPUT := $(INPUT)
 run: $(call extras,pipeline $(JAVA))
 	@$(BIN)/python -m hatwisted.demo $(if $(INPUT),--input "$$INPUT") $(if $(filter-out 0,$(ONCE)),--once)
 
-# JOBS: test files at once. The slow layers wait for processes and clocks half of the time, so seven of them keep two
+# JOBS: test files at once. The slow layers wait for processes and clocks half of the time, so six of them keep two
 # cores busy; the unit layer and the soak's Sparks seldom wait.
-test: JOBS ?= 7
+test: JOBS ?= 6
 soak test-fast test-pythons coverage: JOBS ?= 3
 TESTED := $(call extras,test pipeline java)
 # Tests and benches start hundreds of processes: without files of bytecode each would compile its modules again.

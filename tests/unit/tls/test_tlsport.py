@@ -168,7 +168,8 @@ class PermissiveTests(TlsPortCase):
         for size, at_once in ((100_000, 100_000), (1_000_000, PIECE)):
             pieces.clear()
             self.assertEqual(len(self.echo(client, size)), size)
-            whole = [at_once < piece < at_once + RECORD for piece in pieces]
+            bodies = [piece for piece in pieces if piece > RECORD]  # an answer's header leaves before it
+            whole = [at_once < piece < at_once + RECORD for piece in bodies]
             self.assertEqual(whole, [True, True], "a request and its answer")
 
     def test_whoever_verifies_nothing_accepts_anything(self) -> None:
