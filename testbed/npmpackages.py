@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import javarocketmq
+from testbed.fetchedonce import cached_folder, fetched, is_complete, run_fetcher
 
 FETCH_SECONDS = 180.0
 
@@ -22,7 +20,7 @@ class NpmPackage:
 
     @property
     def folder(self) -> Path:
-        return javarocketmq.cache_folder().parent / f"{self.name}-{self.version}"
+        return cached_folder(self.name, self.version)
 
     @property
     def installed(self) -> Path:
@@ -32,36 +30,13 @@ class NpmPackage:
         """None if it can run here, else the reason why not. Fetches it the first time."""
         if shutil.which("node") is None:
             return "no node on the PATH"
-        if (self.folder / "complete").exists():
+        if is_complete(self.folder):
             return None
         if shutil.which("npm") is None:
             return f"no npm on the PATH and no {self.name} {self.version} in {self.folder}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / "fetch.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            return None if (self.folder / "complete").exists() else self._fetch()
+        return fetched(self.folder, self._fetch)
 
     def _fetch(self) -> str | None:
-        what = f"{self.name} {self.version}"
-        command = [
-            "npm",
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--ignore-scripts",
-            "--prefix",
-            str(self.folder),
-        ]
-        try:
-            done = subprocess.run(
-                [*command, f"{self.name}@{self.version}"],
-                capture_output=True,
-                text=True,
-                timeout=FETCH_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return f"npm took longer than {FETCH_SECONDS:g} s for {what}"
-        if done.returncode:
-            return f"npm can't fetch {what}: {done.stderr.strip()[-300:]}"
-        (self.folder / "complete").touch()
-        return None
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+        command += ["--prefix", str(self.folder), f"{self.name}@{self.version}"]
+        return run_fetcher("npm", command, f"{self.name} {self.version}", FETCH_SECONDS)
