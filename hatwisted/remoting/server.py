@@ -148,7 +148,8 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
-        self.stalled = self.stalled and not commands
+        if commands:
+            self.stalled = False
         arrived += WAITING_SIZE * len(commands) - self._receiver.buffered
         self._tell_held()
         if self._backlog:
@@ -161,10 +162,10 @@ class RemotingConnection(Protocol):
             self._tell_held()
 
     def _drop_unread(self) -> None:
-        self._backlog, self._receiver = (
-            [],
-            RemotingReceiver(),
-        )  # its own may wait for Python to find it as garbage
+        """Nothing more of what has come is worked on. The receiver goes with it: it holds what had begun, and
+        Python may find only much later that the connection is garbage."""
+        self._backlog = []
+        self._receiver = RemotingReceiver()
 
     def _tell_held(self) -> None:
         self.factory.partial.hold(self, self._receiver.buffered + self._backlog_size)
@@ -197,7 +198,8 @@ class RemotingConnection(Protocol):
         batch_handlers = table.batch_handlers
         batch: list[RemotingCommand] = []
         current: BatchHandler | None = None
-        began, worked, allowance = 0.0, 0.0, turns.allowance
+        began = worked = 0.0
+        allowance = turns.allowance
         for index, command in enumerate(commands):
             handler = batch_handlers.get(command.code) if not command.flag & FLAG_RESPONSE else None
             if handler is not current and batch:

@@ -1,6 +1,6 @@
 """How much freed memory this process keeps, of what it will want again within milliseconds.
 
-A slave that catches up gets its log in reads of 1 MiB and holds some of them until they're dispatched. By itself
+A slave that catches up gets its log in reads of 2 MiB and holds some of them until they're dispatched. By itself
 glibc gives back the end of the heap whenever 2 MiB there are free, and the kernel then clears the same pages anew:
 a tenth of the slave's processor time. What is kept instead is bounded here.
 """
@@ -27,6 +27,6 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return all(
-        [bool(mallopt(_MMAP_THRESHOLD, OF_ITS_OWN)), bool(mallopt(_TRIM_THRESHOLD, KEPT_FREE))],
-    )
+    set_apart = bool(mallopt(_MMAP_THRESHOLD, OF_ITS_OWN))
+    kept = bool(mallopt(_TRIM_THRESHOLD, KEPT_FREE))
+    return set_apart and kept
