@@ -21,7 +21,7 @@ from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.send.admission import Admission, Refused
 from hatwisted.kernel import SendAnswers, SettledPuts, message_ids
 from hatwisted.remoting.processortable import response
-from hatwisted.remoting.sendwindows import LEAST_SIZE, SendWindow
+from hatwisted.remoting.sendwindows import LEAST_SIZE_IN_BATCH, SendWindow
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.log.put import STORED, Put, PutStatus
 from hatwisted.store.messagestore import MessageStore
@@ -111,7 +111,8 @@ class SendProcessor:
         begin = log.max_offset
         self._store.append(puts)
         end = log.max_offset
-        size = max(end - begin, LEAST_SIZE * sum([len(put.entries) for put in puts]))
+        batched = sum([len(put.entries) for put in puts if len(put.entries) > 1])
+        size = max(end - begin, LEAST_SIZE_IN_BATCH * batched)
         read = _Unanswered(len(puts), size, connection.window, partial(self._answer, connection))
         self._acks.settle(puts, read.answer, self._settled.hold)
         if read.left:

@@ -12,11 +12,12 @@ from hatwisted.broker.put.innerput import InnerMessage
 from hatwisted.broker.put.putack import PutAcks
 from hatwisted.broker.put.sendstate import SendState
 from hatwisted.broker.transaction.transactioncheck import CheckOptions
-from hatwisted.remoting.sendwindows import LEAST_SIZE
+from hatwisted.remoting.sendwindows import LEAST_SIZE_IN_BATCH
+from hatwisted.wire.batch import encode_batch
 from hatwisted.wire.registration import TopicConfig
 from tests.unit.broker.rig import BrokerRig
 from tests.unit.broker.test_putack import ManualReplication
-from tests.unit.broker.test_sendmessage import FIELDS, V2
+from tests.unit.broker.test_sendmessage import BATCH, FIELDS, V2
 
 LEVELS = (1000, 5000, 60_000)
 
@@ -118,18 +119,24 @@ class WritePathTests(TestCase):
         self.assertEqual(self.window().used, 0)
 
     @inlineCallbacks
-    def test_a_small_message_counts_as_one_of_1_KiB(self):  # type: ignore[no-untyped-def]
-        answer = self.send("")
-        yield self.pass_time()
-        self.assertLess(self.store.log.max_offset, LEAST_SIZE)
-        self.assertEqual(self.window().used, LEAST_SIZE)
-        self.slave.line.advance(self.store.log.max_offset)
-        yield answer
-        self.assertEqual(self.window().used, 0)
+    def test_small_messages_count_as_1_KiB_each_in_a_batch_and_as_what_they_are_alone(self):  # type: ignore[no-untyped-def]
+        batch = encode_batch([(0, b"x", b""), (0, b"y", b"")])
+        for answer, size in (
+            (self.rig.ask(BATCH, batch, **FIELDS), lambda _: 2 * LEAST_SIZE_IN_BATCH),
+            (self.send(""), lambda stored: stored),
+        ):
+            begin = self.store.log.max_offset
+            yield self.pass_time()
+            stored = self.store.log.max_offset - begin
+            self.assertLess(stored, LEAST_SIZE_IN_BATCH)
+            self.assertEqual(self.window().used, size(stored))
+            self.slave.line.advance(self.store.log.max_offset)
+            yield answer
+            self.assertEqual(self.window().used, 0)
 
     @inlineCallbacks
     def test_messages_that_wait_for_no_slave_count_while_it_is_behind(self):  # type: ignore[no-untyped-def]
-        self.slave.fall_behind = 2501
+        self.slave.fall_behind = 501
         answers = yield self.fill_window("WAIT\x01false")
         put = sum(answer.called for answer in answers)
         self.assertLess(put, 9)
@@ -142,7 +149,7 @@ class WritePathTests(TestCase):
 
     @inlineCallbacks
     def test_messages_that_wait_for_no_slave_do_not_count_otherwise(self):  # type: ignore[no-untyped-def]
-        for behind, usable in ((2500, 1 << 60), (2501, 0)):
+        for behind, usable in ((500, 1 << 60), (501, 0)):
             self.slave.fall_behind, self.slave.usable_up_to = behind, usable
             answers = yield self.fill_window("WAIT\x01false")
             codes = [answer.code for answer in (yield gatherResults(answers))]
@@ -161,8 +168,8 @@ class WritePathTests(TestCase):
 
     @inlineCallbacks
     def fill_window(self, text: str):  # type: ignore[no-untyped-def]
-        """Messages one after the other, of which a window of 2,500 bytes holds some."""
-        self.rig.factory.windows.most = 2500
+        """Messages one after the other, of which a window of 500 bytes holds some."""
+        self.rig.factory.windows.most = 500
         answers = []
         for _ in range(9):
             answers.append(self.send(text))
