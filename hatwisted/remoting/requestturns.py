@@ -32,7 +32,7 @@ QUANTUM = 0.002
 SLICE = 0.005
 """Seconds of all connections' requests in one round of the loop."""
 
-SENDS_SLICE = 0.02
+SENDS_SLICE = 0.01
 """Seconds of all connections' sends in one round; one read of them more is begun within them. Far more than a
 read of each of eight producers with full pipelines takes: turns cost a little, which is lost where nobody else
 waits."""

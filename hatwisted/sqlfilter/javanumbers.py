@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from hatwisted.sqlfilter.tree import Number, NumberKind
 
 _INT_END: Final = 1 << 31
@@ -94,7 +96,7 @@ def _rank(value: float) -> int:
     return 0 if value == 0 and math.copysign(1, value) < 0 else 1
 
 
-def compare_whole(left: int, right: int) -> int:
+def compare_whole(left: float, right: float) -> int:
     """Integer.compareTo and Long.compareTo."""
     return (left > right) - (left < right)
 
@@ -107,13 +109,20 @@ def compare_numbers(left: Number, right: Number) -> int:
     return compare_whole(int(left.value), int(right.value))
 
 
-TextComparison = Callable[[str], int]
+class TextOrder(msgspec.Struct, gc=False):
+    """How a property's text orders relative to a number of an expression."""
+
+    read: Callable[[str], float]
+    compare: Callable[[float, float], int]
+    number: float
+
+    def of(self, text: str) -> int:
+        """Negative, 0 or positive. Raises NotComparable."""
+        return self.compare(self.read(text), self.number)
 
 
-def compare_with(number: Number) -> TextComparison:
-    """A function that orders a property's text relative to `number`. It raises NotComparable."""
-    value = number.value
+def text_order(number: Number) -> TextOrder:
+    """That of texts and `number`, as its class reads and orders them."""
     if number.kind is NumberKind.DOUBLE:
-        return lambda text: compare_doubles(java_double(text), value)
-    read, whole = java_integer if number.kind is NumberKind.INTEGER else java_long, int(value)
-    return lambda text: compare_whole(read(text), whole)
+        return TextOrder(java_double, compare_doubles, number.value)
+    return TextOrder(java_integer if number.kind is NumberKind.INTEGER else java_long, compare_whole, number.value)

@@ -38,7 +38,7 @@ KEEP_DEAD = 24 * 3600 * 1000
 
 MAX_TEXT = 1 << 19
 """Characters of all expressions together, and of the names they stand under: some 7,000 of usual length, and at
-most 100 MiB when compiled. Beyond that none is compiled; its group's pulls are answered that there is none."""
+most 20 MiB when compiled. Beyond that none is compiled; its group's pulls are answered that there is none."""
 
 SIMPLE = 32
 """Nodes of an expression that cost as much as finding the record and its properties, some 3 us."""

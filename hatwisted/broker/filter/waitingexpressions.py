@@ -1,7 +1,7 @@
 """Expressions of heartbeats that aren't compiled yet: one heartbeat may bring sixty, of 20 ms each.
 
 They are compiled in turns of `SLICE` or one dear expression, groups in rotation, between which everybody else
-is served. The first turn comes with the heartbeat, and most need no other.
+is served for as long as the turn took. The first turn comes with the heartbeat, and most need no other.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class WaitingExpressions:
             self._turn()
 
     def _turn(self) -> None:
-        until = self._clock.seconds() + SLICE
+        began = self._clock.seconds()
         while self._groups:
             group, topics = next(iter(self._groups.items()))
             self._groups.move_to_end(group)
             wanted = self.take(group, next(iter(topics)))
             assert wanted is not None
             self._compile(group, wanted)
-            if self._clock.seconds() >= until:
+            if self._clock.seconds() >= began + SLICE:
                 break
         if self._groups:
-            self._timer.set(0)
+            self._timer.set(self._clock.seconds() - began)
 
     def stop(self) -> None:
         """No turn is to come; idempotent."""

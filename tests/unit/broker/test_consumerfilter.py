@@ -123,15 +123,12 @@ class TestDearExpressions(FilterCase):
         self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
         self.assertEqual((self.compiled, [*self.file()]), (["a > 0"], ["T0"]))
         seen = []
-
-        def look():
+        for _ in range(4):
             seen.append(len(self.compiled))
-            if len(seen) < 4:
-                self.clock.callLater(0, look)
-
-        look()
-        self.clock.advance(0)
-        self.assertEqual(seen, [1, 2, 3, 4], "others have their turns between")
+            self.clock.advance(0.9 * SLICE)
+            seen.append(len(self.compiled))
+            self.clock.advance(0.2 * SLICE)
+        self.assertEqual(seen, [1, 1, 2, 2, 3, 3, 4, 4], "others have as long between")
         self.assertEqual([*self.file()], ["T0", "T1", "T2", "T3"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.register(*((f"T{number}", f"a > {number}", 5) for number in range(4)))
@@ -147,7 +144,7 @@ class TestDearExpressions(FilterCase):
     def test_groups_take_turns(self):
         self.register(*((f"T{number}", f"a > {number}", 5) for number in range(9)))
         self.register(("T", "b > 1", 5), group="h")
-        self.clock.advance(0)
+        self.clock.pump([SLICE] * 2)
         self.assertLessEqual(self.compiled.index("b > 1"), 2)
 
     def test_a_pull_needs_not_wait(self):
@@ -167,7 +164,7 @@ class TestDearExpressions(FilterCase):
         self.table.unregister("g")
         self.table.register("h", [subscribe("T", "b > 1", "SQL92", 5), subscribe("U", "b > 2", "SQL92", 5)])
         self.table.unregister("h")
-        self.clock.pump([0] * 5)
+        self.clock.pump([SLICE] * 5)
         self.assertEqual(self.compiled, ["a > 0"])
         self.assertEqual((self.expression("T0"), self.expression("T2")), (("a > 0", 5, True), None))
 
@@ -175,7 +172,7 @@ class TestDearExpressions(FilterCase):
         self.patch(consumerfilters, "MAX_TEXT", 32)  # room for four
         for _ in range(2):
             self.register(*((f"T{number}", "a > 1", 1) for number in range(9)))
-            self.clock.pump([0] * 9)
+            self.clock.pump([SLICE] * 9)
             self.assertEqual(len(self.compiled), 4)
         self.assertIsNone(self.expression("T4"))
 
@@ -197,7 +194,7 @@ class TestDearExpressions(FilterCase):
     def test_nothing_is_compiled_after_the_end(self):
         self.register(("T0", "a > 1", 5), ("T1", "a > 1", 5))
         self.table.stop()
-        self.clock.pump([0] * 5)
+        self.clock.pump([SLICE] * 5)
         self.assertEqual(len(self.compiled), 1)
 
 

@@ -1,6 +1,8 @@
 """Filter expressions: the same outcome as rocketmq-filter 4.9.7's, mistakes with their place, limits."""
 
+import gc
 import json
+import tracemalloc
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -156,3 +158,18 @@ class TestRefusals(SynchronousTestCase):
         kept = list(map(sql92_filter, texts))
         self.assertIs(sql92_filter(texts[-1]), kept[-1])
         self.assertIsNot(sql92_filter(texts[0]), kept[0])
+
+    def test_the_longest_take_little_and_nothing_that_is_looked_at_for_garbage(self) -> None:
+        for one in ("a=1", "a<b", "1=1", "a IN('x')", "'x'=a", "a>=1.5", "-a=b", "NOT a", "a IS NULL"):
+            whole = " OR ".join([one] * (MAX_LENGTH // (len(one) + 4) // 3))
+            Sql92Filter(whole)  # whatever is made once is
+            gc.collect()
+            before = len(gc.get_objects())
+            tracemalloc.start()
+            kept = Sql92Filter(whole)
+            gc.collect()
+            size, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            self.assertLess(size, 40 * len(whole), one)
+            self.assertLess(len(gc.get_objects()) - before, 20, one)
+            self.assertEqual(kept.expression, whole)
