@@ -30,9 +30,9 @@ to be, after which no more of its messages are taken. Eight producers that have 
 way don't fill it."""
 
 LEAST_SIZE_IN_BATCH = 1 << 10
-"""Bytes that a message of a batch counts as at least: to put it, to copy it and to enter it into its queue takes as
-long as for one of that size, and a read of a batch may hold 7,900 that have nothing but a queue. Single ones take
-reads of their own size: of 20,000 small ones under way, none waits for a slave that is mute twice."""
+"""Bytes that a message of a batch counts as at least: to put it, to copy it and to enter it into its queue takes
+as long as for one of that size, and a read of a batch may hold 7,900 that have nothing but a queue. Single ones
+take reads of their own size: 20,000 small ones are under way at once, and none waits for a mute slave twice."""
 
 
 class PortOfSender(Protocol):

@@ -125,4 +125,6 @@ def text_order(number: Number) -> TextOrder:
     """That of texts and `number`, as its class reads and orders them."""
     if number.kind is NumberKind.DOUBLE:
         return TextOrder(java_double, compare_doubles, number.value)
-    return TextOrder(java_integer if number.kind is NumberKind.INTEGER else java_long, compare_whole, number.value)
+    return TextOrder(
+        java_integer if number.kind is NumberKind.INTEGER else java_long, compare_whole, number.value
+    )
