@@ -33,9 +33,9 @@ SLICE = 0.005
 """Seconds of all connections' requests in one round of the loop."""
 
 SENDS_SLICE = 0.01
-"""Seconds of all connections' sends in one round; one read of them more is begun within them. Far more than a
-read of each of eight producers with full pipelines takes: turns cost a little, which is lost where nobody else
-waits."""
+"""Seconds of all connections' sends in one round; no read of them more is begun unless there is as much left as
+the longest one has taken. More than a read of each of eight producers with full pipelines takes: turns cost a
+little, which is lost where nobody else waits."""
 
 UNCOUNTED = 0.0005
 """Seconds of all of them together: less isn't worth the timer that ends the slice."""
@@ -62,7 +62,7 @@ class RequestTurns:
         """Do further sends have to wait for the next round?"""
         self._waiting = Rotation[Waiter]()
         self._used = 0.0
-        self._sending = 0.0
+        self._sending = self._longest_send = 0.0
         self._timer = GuardedTimer(clock, "working through put-off requests", self._turn, RETRY)
 
     @property
@@ -79,8 +79,9 @@ class RequestTurns:
     def count_sends(self, seconds: float) -> None:
         """One read of sends has taken so long."""
         self._sending += seconds
+        self._longest_send = max(self._longest_send, seconds)
         if self._sending >= SENDS_SLICE / 2:  # far from it, the timer that begins a new slice isn't worth it
-            self.sends_full = self._sending >= SENDS_SLICE
+            self.sends_full = self._sending + self._longest_send > SENDS_SLICE
             self._schedule()
 
     def wait(self, waiter: Waiter) -> None:
@@ -102,7 +103,7 @@ class RequestTurns:
             self._timer.set(0)
 
     def _turn(self) -> None:
-        self._used = self._sending = 0.0
+        self._used = self._sending = self._longest_send = 0.0
         self.sends_full = False
         for _ in range(len(self._waiting)):
             if self._used >= SLICE or self.sends_full or not self._waiting:

@@ -2,7 +2,8 @@
 honest client wait for PATIENCE.
 
 Each attack gets ROUNDS: it must stay within memory in all of them, and leave the honest client in peace in one (a
-machine with much else to do makes it wait now and then; a server that is frozen does so each time).
+machine with much else to do makes it wait now and then; a server that is frozen does so each time). The soak looks
+closely: there it's left in peace in CALM of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import cast
 
 import pytest
 
+from bench.warmth import touch
 from hatwisted.wire import layout
 from hatwisted.wire.batch import MAX_ENTRIES
 from hatwisted.wire.codes import RequestCode, ResponseCode
@@ -55,6 +57,9 @@ OWN_SECONDS = 20.0
 SENDS = 100
 """How many there have to be then."""
 ROUNDS = 4
+CALM = 4 if CLOSELY else 1
+GROWTH = 1 << 30
+"""Bytes that servers, kernel and logs may take meanwhile: a host may take longer to give them than an answer."""
 LEAST = 2.0
 """Seconds that a round takes at least."""
 LONG = 6.0 if CLOSELY else 2.5
@@ -566,8 +571,10 @@ def bear(group: BrokerGroup, attack: Attack) -> None:
     """An attack, while an honest client sends."""
     assert group.namesrv is not None
     servers = (group.master, group.slave, group.namesrv)
-    pids, told = [server.pid for server in servers], []
+    pids, told, calm = [server.pid for server in servers], [], 0
     for _ in range(ROUNDS):
+        if CLOSELY:
+            touch(GROWTH)
         before = scheduled(group.master.pid)
         with Bystander(group.master_port, *pids) as watching, contextlib.ExitStack() as stack:
             ends = time.monotonic() + LEAST
@@ -585,7 +592,8 @@ def bear(group: BrokerGroup, attack: Attack) -> None:
         print(attack.__name__, told[-1])
         assert found.peak < MEMORY, told
         assert not found.refused, found.refused
-        if found.p99_ran < PATIENCE and not (CLOSELY and waits(found, slowed)):
+        calm += found.p99_ran < PATIENCE and not (CLOSELY and waits(found, slowed))
+        if calm == CALM:
             break
     else:
         pytest.fail(f"an honest client waits: {told}")

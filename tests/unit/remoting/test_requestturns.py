@@ -68,6 +68,17 @@ class RequestTurnsTests(SynchronousTestCase):
         clock.advance(1)
         self.assertEqual((turns.sends_full, clock.getDelayedCalls()), (False, []))
 
+    def test_no_read_of_sends_is_begun_that_may_take_more_than_is_left(self) -> None:
+        turns = RequestTurns(RoundClock())
+        for seconds, full in (
+            (SENDS_SLICE / 2.5, False),
+            (SENDS_SLICE / 100, False),
+            (SENDS_SLICE / 4.5, True),
+        ):
+            turns.count_sends(seconds)
+            self.assertEqual(turns.sends_full, full)
+        turns.stop()
+
     def test_nobody_has_more_than_a_quantum_and_all_no_more_than_a_slice(self) -> None:
         clock = RoundClock()
         turns = RequestTurns(clock)
