@@ -29,6 +29,7 @@ from tests.support.landinglives import LOCAL, TASKS, WORKERS, Life, Lives, lives
 from tests.support.lifesteps import drawn
 from tests.support.s3server import s3_server
 from tests.support.soak import in_soak, times
+from tests.support.workerlives import WORKER
 
 pytestmark = pytest.mark.timeout(3_600)
 KILLS = 3 if times(1) == 1 else times(15)
@@ -85,6 +86,8 @@ class Lake:
             return self._lives.live(fault, by=by, end=drawn(steps, self._chance, near=fault))
         if end < 0.75:
             return self._lives.live(fault, by=by, after=self._chance.uniform(0, LONGEST_LIFE))
+        # A worker that stops keeps its landing waiting, and no other is to take over from that.
+        steps = {step: number for step, number in steps.items() if not step.startswith(WORKER)}
         life = self._lives.live(fault, by=by, end=drawn(steps, self._chance, signal.SIGSTOP, fault))
         if life.became != "stopped":
             return life
