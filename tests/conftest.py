@@ -7,8 +7,8 @@ A test's folder says which layer it is of, and so which marker it has and how lo
 - tables: the same, but Delta and Iceberg tables are written, landed into, compacted: seconds, not milliseconds
 - system: our processes and real sockets
 - interop: with Apache RocketMQ itself
-- pipeline: Spark; one worker has them all, as they share a session, but for those of pipeline/programs, which
-  start it themselves
+- pipeline: Spark; two workers have them all, as the landings share a session and the others do, but for those of
+  pipeline/programs, which start it themselves
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.metadata
+import itertools
 import os
 import unittest
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from twisted.python.failure import Failure
 from twisted.trial import _synctest
 from twisted.trial.unittest import TestCase
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.support.soak import times
 
@@ -43,20 +45,36 @@ after 700, which is a seventh of the unit layer's time."""
 
 FOLDER = Path(__file__).parent
 SESSION, PROGRAMS = "pipeline", "programs"
-"""The layer whose tests share a session, and its folder of those that don't."""
+"""The layer whose tests share sessions, and its folder of those that don't."""
+LANDINGS = "test_land"
+"""How the files of that layer begin that have the second session: they take as long as all others together."""
+LONG = {"unit/sqlfilter/test_expression.py", "unit/timing/test_garbage.py"}
+"""Files that take so many seconds more than the others of their folder that they have to come first in it: at the
+end one worker would be busy with them and the others idle."""
 
 collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
 
 
 class SessionScheduling(LoadFileScheduling):
-    """--dist=loadfile, where the files that share Spark's session are one: a second session would be another JVM
-    and another minute. (By --dist=loadgroup each test without a group would be on its own.) It says which tests
-    stay together; their order is everywhere that of the collection."""
+    """--dist=loadfile, where the files that share a session of Spark's are one. A third session would be another
+    JVM and more of the CPU; with a single one its worker would be busy for longer than all others. (By
+    --dist=loadgroup each test without a group would be on its own.) It says which tests stay together; their order
+    is everywhere that of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
-        layer, *rooms = (self.config.rootpath / scope).relative_to(FOLDER).parts
-        return SESSION if layer == SESSION and PROGRAMS not in rooms else scope
+        path = (self.config.rootpath / scope).relative_to(FOLDER)
+        layer, *rooms = path.parts
+        if layer != SESSION or PROGRAMS in rooms:
+            return scope
+        return f"{SESSION}/{LANDINGS}" if path.name.startswith(LANDINGS) else SESSION
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """A file is given to a worker that has its last test to do, which it won't begin before it knows the next
+        one. xdist gives it one earlier, and another one if that has a single test: they would wait behind whatever
+        takes long there, at the end beside workers that have nothing to do."""
+        if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SessionScheduling | None:
@@ -100,7 +118,7 @@ def _wait(case: TestCase, done: Deferred[None]) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The marker and the time limit of each test's layer."""
+    """The marker and the time limit of each test's layer; what takes long comes first in its layer."""
     for item in items:
         layer = item.path.relative_to(FOLDER).parts[0]
         if layer not in LAYERS or any(item.get_closest_marker(each) for each in LAYERS):
@@ -112,6 +130,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0), append=False)
         elif item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LAYERS[layer]))
+    items[:] = [
+        item
+        for _, together in itertools.groupby(items, lambda item: item.path.relative_to(FOLDER).parts[0])
+        for item in sorted(together, key=lambda item: item.path.relative_to(FOLDER).as_posix() not in LONG)
+    ]
 
 
 def pytest_collection_finish() -> None:

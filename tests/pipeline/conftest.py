@@ -1,4 +1,4 @@
-"""One Spark session for all of a run's tests that need one."""
+"""One Spark session for all of a worker's tests that need one: tests/conftest.py shares them out."""
 
 from __future__ import annotations
 

@@ -79,6 +79,20 @@ input()
 """
 """Takes all ports of a small range, and keeps them until it is ended."""
 PASSING = "def test_it():\n    assert True\n"
+WAITING = """
+import os, time
+
+def test_waiting():
+    until = time.monotonic() + 60
+    while not os.path.exists({ended!r}):
+        assert time.monotonic() < until, "nobody ran what is behind this one"
+        time.sleep(0.01)
+
+def test_after_that():
+    pass
+"""
+ENDING = "def test_it():\n    open({ended!r}, 'w').close()\n"
+"""What the one before waits for."""
 
 
 def pytest(folder: Path, *options: str) -> str:
@@ -136,18 +150,54 @@ def test_a_test_of_no_layer_or_of_two_is_refused(tmp_path: Path) -> None:
     assert "test_both.py::test_it: the folder says which layer" in pytest(tmp_path)
 
 
-def test_who_shares_sparks_session_shares_a_worker(tmp_path: Path) -> None:
-    names = ("jobs/test_one", "spark/test_two", "programs/test_three")
+def workers(shown: str) -> dict[str, str]:
+    """Of each file, as xdist says by `-vv`."""
+    return {name: worker for worker, name in re.findall(r"^\[(gw\d)\].* (\S+)\.py::", shown, re.MULTILINE)}
+
+
+def test_who_shares_a_session_of_sparks_shares_a_worker(tmp_path: Path) -> None:
+    names = (
+        "jobs/test_one",
+        "jobs/test_land",
+        "jobs/test_land_more",
+        "spark/test_two",
+        "programs/test_three",
+    )
     for name in names:
         path = tmp_path / "pipeline" / f"{name}.py"
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(PASSING)
+    shown = pytest(tmp_path, "-vv", "--numprocesses=3", "--dist=loadfile")
+    worker = workers(shown)
+    one, land, more, two, three = (worker[f"pipeline/{name}"] for name in names)
+    assert one == two, shown
+    assert land == more, shown
+    assert len({one, land, three}) == 3, shown
+
+
+def test_no_file_waits_behind_another_one_s_long_test(tmp_path: Path) -> None:
+    """There are two tests in its own: what xdist does by itself is to give its worker another file."""
+    (tmp_path / "unit").mkdir()
+    waiting = WAITING.format(ended=str(tmp_path / "ended"))
+    for name, text in (("a", waiting), ("b", PASSING), ("c", PASSING), ("d", PASSING), ("e", ENDING)):
+        text = text.format(ended=str(tmp_path / "ended")) if name == "e" else text
+        (tmp_path / "unit" / f"test_{name}.py").write_text(text)
     shown = pytest(tmp_path, "-vv", "--numprocesses=2", "--dist=loadfile")
-    worker = {
-        name: each for each, name in re.findall(r"^\[(gw\d)\].* pipeline/(\S+)\.py::", shown, re.MULTILINE)
-    }
-    assert sorted(worker) == sorted(names), shown
-    assert worker["jobs/test_one"] == worker["spark/test_two"] != worker["programs/test_three"], shown
+    worker = workers(shown)
+    assert len(worker) == 5, shown
+    assert "6 passed" in shown, shown
+    assert {name for name in worker if worker[name] == worker["unit/test_a"]} == {"unit/test_a"}, shown
+
+
+def test_long_files_come_first_in_their_layer(tmp_path: Path) -> None:
+    names = ("system/test_one", "unit/acl/test_two", "unit/timing/test_garbage", "unit/wire/test_three")
+    for name in names:
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(PASSING)
+    shown = pytest(tmp_path)
+    run = re.findall(r"^PASSED (\S+)\.py::test_it", shown, re.MULTILINE)
+    assert run == [names[0], names[2], names[1], names[3]], shown
 
 
 def test_trial_runs_the_testcases_and_names_what_needs_pytest(tmp_path: Path) -> None:
