@@ -48,7 +48,7 @@ SESSION, PROGRAMS = "pipeline", "programs"
 """The layer whose tests share sessions, and its folder of those that don't."""
 LANDINGS = "test_land"
 """How the files of that layer begin that have the second session: they take as long as all others together."""
-LONG = {"unit/sqlfilter/test_expression.py", "unit/timing/test_garbage.py"}
+LONG = {"unit/timing/test_garbage.py"}
 """Files that take so many seconds more than the others of their folder that they have to come first in it: at the
 end one worker would be busy with them and the others idle."""
 
