@@ -238,6 +238,7 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         master_log=master_log,
         flush_now=node.store.flusher.flush_now,
         objection=JoinCheck(node.clock, node.config, master_log).objection,
+        at_rest=parts.give_back_memory,
     )
     ha_client = HAClientService(link_parts, options.slave_settings(config))
     sync = options.sync_options(config, node.role, node.registration.version_of)

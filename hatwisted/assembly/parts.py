@@ -43,6 +43,7 @@ class Parts:
     - connections: how many of clients the process may have
     - orders: what the operator wants while it runs
     - pauses: for which the process has stood still to look for garbage; whoever runs the node counts them
+    - give_back_memory: what was freed and is kept for what comes next; called when a slave has caught up
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """
@@ -62,4 +63,5 @@ class Parts:
     connections: ConnectionBudget = field(default_factory=ConnectionBudget)
     orders: Orders = field(default_factory=Orders)
     pauses: Pauses = field(default_factory=Pauses)
+    give_back_memory: Callable[[], object] = lambda: None
     steady_time: IService | None = None

@@ -45,6 +45,10 @@ BULK_READ_OF_TLS = 256 << 10
 """The same of an encrypted link, whose records are decrypted one by one and joined again: by the mebibyte, that
 takes twice as long."""
 
+REST = 3.0
+"""Seconds without a full read after which a link rests: what its large reads took goes back to the system then,
+and not while reads come back full now and then."""
+
 
 class LinkOwner(Shape):
     """What a link needs of the service it belongs to, and reports to it."""
@@ -78,6 +82,9 @@ class LinkOwner(Shape):
 
     def fitted(self) -> None:
         """The link `fits` from now on."""
+
+    def rested(self) -> None:
+        """A link has copied much, and does so no more."""
 
     def fail(self, link: HAClient, event: SlaveEvent, text: str) -> None:
         """The link has to be given up.
@@ -130,6 +137,8 @@ class HAClient(Protocol):
         """Given up: what still arrives is dropped."""
         self.begun_at = self.last_read = self.last_report = now
         self._socket: tcp.Connection | None = None
+        self._last_full: float | None = None
+        """When a read last came back full; None if none did since the link last rested."""
         self.received = TransferRate(now)
         """Bytes read, frame headers included."""
         self.closed: Deferred[None] = Deferred()
@@ -177,6 +186,7 @@ class HAClient(Protocol):
         self._registered = False
         self._service.lost(self, reason)
         self.failed = True
+        self._look_for_rest(self._service.clock.seconds() + REST)
         self.closed.callback(None)
 
     def close(self) -> None:
@@ -274,6 +284,7 @@ class HAClient(Protocol):
         # Of a read that came back full, TLS may keep a record that has yet to be completed.
         if size >= (socket.bufferSize if plain else socket.bufferSize * 3 // 4):
             socket.bufferSize = BULK_READ if plain else BULK_READ_OF_TLS
+            self._last_full = self.last_read
         elif size < LIVE_READ:
             socket.bufferSize = LIVE_READ
 
@@ -330,9 +341,15 @@ class HAClient(Protocol):
     def look(self, now: float) -> None:
         """Once a second: drop a silent master, repeat the last report on an idle link."""
         self.received.sample(now)
+        self._look_for_rest(now)
         times = self._service.settings
         silent = now - self.last_read
         if silent > times.housekeeping_interval:
             self._service.fail(self, SlaveEvent.LOSE, f"nothing heard from the master for {silent:.1f} s")
         elif self.plan is not None and not self.failed and now - self.last_report > times.heartbeat_interval:
             self._report(self.reported)
+
+    def _look_for_rest(self, now: float) -> None:
+        if self._last_full is not None and now - self._last_full >= REST:
+            self._last_full = None
+            self._service.rested()

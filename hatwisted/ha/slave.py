@@ -78,6 +78,7 @@ class SlaveParts:
     - master_address: the master's HA address, "host:port", None while it isn't known; asked before each dial
     - master_log: asks the master outside of the link; None if it can't be asked
     - objection: says why a master can't be copied, or None, once it has asked it; never fails
+    - at_rest: called when a link has copied much and does so no more
     """
 
     log: IReplicatedLog
@@ -88,6 +89,7 @@ class SlaveParts:
     master_log: IMasterLog | None = None
     flush_now: FlushNow | None = None
     objection: Objection | None = None
+    at_rest: Callable[[], object] = lambda: None
 
 
 class HAClientService(Service):
@@ -267,6 +269,10 @@ class HAClientService(Service):
         """The master's log holds what ours ends with: the two are one log."""
         self._fruitless = 0
         self.suspect_from = None
+
+    def rested(self) -> None:
+        """A link has copied much, and does so no more."""
+        self._parts.at_rest()
 
     # -- what can go wrong ---------------------------------------------------------------------
 

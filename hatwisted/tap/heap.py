@@ -2,7 +2,8 @@
 
 A slave that catches up gets its log in reads of 2 MiB and holds some of them until they're dispatched. By itself
 glibc gives back the end of the heap whenever 2 MiB there are free, and the kernel then clears the same pages anew:
-a tenth of the slave's processor time. What is kept instead is bounded here.
+a tenth of the slave's processor time. What is kept instead is bounded here, and given back once the slave has
+caught up.
 """
 
 from __future__ import annotations
@@ -30,3 +31,10 @@ def keep_freed_memory() -> bool:
     set_apart = bool(mallopt(_MMAP_THRESHOLD, OF_ITS_OWN))
     kept = bool(mallopt(_TRIM_THRESHOLD, KEPT_FREE))
     return set_apart and kept
+
+
+def give_back_memory() -> bool:
+    """Give all freed memory that can be back to the system, in a few milliseconds. False if there was none, or
+    where the C library can't."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and bool(trim(ctypes.c_size_t(0)))

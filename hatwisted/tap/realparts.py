@@ -19,7 +19,7 @@ from hatwisted.store.disk.worker import ThreadWorker
 from hatwisted.store.interfaces import IWorker
 from hatwisted.tap.claimedports import ClaimedPorts
 from hatwisted.tap.descriptors import connections_within, descriptor_limit, raise_descriptor_limit
-from hatwisted.tap.heap import keep_freed_memory
+from hatwisted.tap.heap import give_back_memory, keep_freed_memory
 from hatwisted.tap.steadytime import SteadyTime, SteadyTimeService
 
 
@@ -47,6 +47,7 @@ def real_parts(reactor: Any, umask: int = PRIVATE) -> Parts:
         memory_bytes=memory_bytes(),
         descriptors=descriptors,
         connections=ConnectionBudget(connections_within(descriptors)),
+        give_back_memory=give_back_memory,
         steady_time=SteadyTimeService(reactor, SteadyTime(time.monotonic, time.time)),
     )
 

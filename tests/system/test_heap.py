@@ -25,6 +25,21 @@ for _ in range(20):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
+GIVEN_BACK = """
+from hatwisted.tap.heap import KEPT_FREE, give_back_memory, keep_freed_memory
+def anonymous():
+    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("RssAnon"))
+if not keep_freed_memory():
+    print(KEPT_FREE)
+else:
+    for _ in range(3):
+        held = [b"x" * (1 << 20) for _ in range((KEPT_FREE >> 20) - 2)]
+        del held
+    before = anonymous()
+    give_back_memory()
+    print(before - anonymous())
+"""
+
 
 class HeapTests(SynchronousTestCase):
     def faults(self, how: str) -> int:
@@ -38,6 +53,10 @@ class HeapTests(SynchronousTestCase):
             self.skipTest("this C library has no limits to set")
         self.assertLess(kept, KEPT_FREE // 4096)
         self.assertGreater(self.faults("not kept"), 10 * KEPT_FREE // 4096)
+
+    def test_what_is_kept_is_given_back_when_asked(self) -> None:
+        told = subprocess.run([sys.executable, "-c", GIVEN_BACK], capture_output=True, text=True, check=True)
+        self.assertGreater(int(told.stdout), KEPT_FREE // 2)
 
     def test_it_says_whether_it_could(self) -> None:
         self.assertIsInstance(keep_freed_memory(), bool)

@@ -8,7 +8,8 @@ A slice blocks everything else in the process, so it's short, and what lies betw
   `PROMPT_SLICES` a second aren't used up; a consumer gets each of some thousand messages a second without
   delay. Beyond that it waits until `COALESCE` has passed since, or `BUSY_COALESCE` if it had more than a
   handful: under load that gathers records by the hundred, which cost a tenth each of what they cost alone.
-- A step's worth has come over the link since: the slice comes at once, while the bytes are in memory still.
+- A step's worth has come over the link since: the slice comes at once, while the bytes are in memory still. Also
+  where the slice before has left something, less than a step: mostly half a record at the log's end.
 - There's more than one slice's work, and the log is still growing: on a slave that's catching up, every
   millisecond spent here is taken from the link, and an undispatched byte is safe whereas an uncopied one
   isn't. So the link gets most of the time (`CATCH_UP_SHARE` is ours), until the backlog reaches
@@ -204,6 +205,7 @@ class ReputService:
             self._waiting_for_index = True
             self._dispatcher.when_index_ready().addCallbacks(self._index_ready, self._index_failed)
         elif done and self.behind_bytes:
+            self._gathering = self.behind_bytes < STEP
             self._schedule(self._pause(self._slice_end - begin))
         elif self._stopping is not None:
             self._finish_stop(True)

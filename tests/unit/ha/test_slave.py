@@ -10,7 +10,7 @@ from twisted.internet.error import TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.ha import slavestate
-from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ
+from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ, REST
 from hatwisted.ha.handshake import OBJECTION_TIMEOUT, RANGE_TIMEOUT
 from hatwisted.ha.slave import CONNECT_TIMEOUT, HAClientService
 from hatwisted.ha.slavestate import HEALTHY_AFTER
@@ -117,6 +117,34 @@ class DiallingTests(SynchronousTestCase):
         ):
             rig.link._adapt_read_size(size)
             self.assertEqual(transport.bufferSize, found)
+
+    def test_rests_once_reads_have_been_small_for_a_while(self) -> None:
+        rig, rests = SlaveRig(filled(1000)), [0]
+        self.patch(rig.service, "rested", lambda: rests.append(1))
+        transport = tcp.Connection.__new__(tcp.Connection)  # one of a socket, without the socket
+        transport.bufferSize = LIVE_READ
+        self.patch(rig.link, "_socket", transport)
+
+        def read(size: int) -> None:
+            rig.send(rig.log.max_offset, bytes(size - 12), batch=size)
+
+        read(LIVE_READ // 2)  # of three quarters on it would be a full one of TLS, which this looks like
+        rig.seconds(2 * REST)
+        self.assertEqual(sum(rests), 0)
+        read(LIVE_READ)
+        rig.seconds(REST - 1)
+        read(transport.bufferSize)
+        rig.seconds(REST - 1)
+        read(100)
+        self.assertEqual(sum(rests), 0)
+        rig.seconds(2)
+        self.assertEqual(sum(rests), 1)
+        rig.seconds(2 * REST)
+        self.assertEqual(sum(rests), 1)
+        transport.bufferSize = LIVE_READ
+        read(LIVE_READ)
+        rig.lose()
+        self.assertEqual(sum(rests), 2)
 
     def test_reads_grow_under_tls_where_a_full_one_may_end_within_a_record(self) -> None:
         rig = SlaveRig(filled(1000))

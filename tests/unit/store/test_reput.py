@@ -404,6 +404,24 @@ class ReputTests(StoreTestCase):
         pause = call.getTime() - store.clock.seconds()
         self.assertAlmostEqual(1.2 * SLICE / (1.2 * SLICE + pause), reput_module.CATCH_UP_SHARE, 2)
 
+    def test_a_rest_of_less_than_a_step_is_dispatched_with_the_next_step_that_comes(self) -> None:
+        self.small_steps()
+        self.patch(reput_module, "STEP", 4096)
+        store, service, writer = self.running()
+        store.clock.advance(60)
+        self.slow_steps(store, SLICE)
+        while service.behind_bytes < 4096 + 1000:
+            self.more(store, writer, 1)
+        store.clock.advance(0)
+        self.assertEqual(service.slices_total, 2)
+        self.assertIn(service.behind_bytes, range(1, 4096))
+        (call,) = store.clock.getDelayedCalls()
+        self.assertGreater(call.getTime(), store.clock.seconds())
+        while service.behind_bytes < 4096:
+            self.more(store, writer, 1)
+        store.clock.advance(0)
+        self.assertEqual(service.slices_total, 3)
+
     def test_beyond_the_backlog_limit_dispatch_takes_the_larger_share(self) -> None:
         self.small_steps()
         self.patch(reput_module, "BACKLOG_LIMIT", 10_000)
