@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.features import check_features
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import (
     BY_QUEUE,
@@ -179,6 +180,7 @@ def commit_files(
         last = table.transaction_version(application)
         if last is not None and last >= number:
             return False
+        check_features(table, path)
         if held is not None and was_taken_back(table, application, held.note):
             raise WrongTable(
                 f"{path}: was restored to an earlier version while rows were written: start the landing again"
