@@ -54,6 +54,7 @@ class Featured(Maintained):
     def feed(self) -> None:
         """The landed rows are in the change feed that was switched on, each once."""
         changes = self.spark.read.format("delta").option("readChangeFeed", "true")
+        changes = changes.option("startingVersion", self.fed)
         found = (
             changes.option("startingVersion", self.fed)
             .load(self.table)

@@ -1,4 +1,4 @@
-"""What users switch on for a landed Delta table: landings go on, or refuse it in a line, and nothing is written."""
+"""What users switch on for a landed Delta table: landings go on, or refuse it in a line, writing nothing."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ class FeatureCase(UnionCase):
         """By the names of features, as Delta 4 has them."""
         readers = {"readerFeatures": [name]} if name in READERS else {}
         version = 3 if readers else 1
-        self.declare(
-            {"minReaderVersion": version, "minWriterVersion": 7, "writerFeatures": [name], **readers}, **kept
-        )
+        protocol = {"minReaderVersion": version, "minWriterVersion": 7, "writerFeatures": [name]}
+        self.declare(protocol | readers, None, **kept)
 
     def refusal(self) -> str:
         """Of both ways in which stores land, with nothing written."""
@@ -79,10 +78,11 @@ class FeatureTests(FeatureCase):
     def test_a_change_feed_has_the_landed_rows_and_not_what_was_merged(self) -> None:
         self.feature("changeDataFeed", **{"delta.enableChangeDataFeed": "true"})
         begun = DeltaTable(self.table).version()
+        merged = 0
         for _ in range(8):
             self.store.append(5)
-            found = land([self.log], self.table, LandOptions(engine="local"))
-        self.assertGreater(found.compacted, 0)
+            merged += land([self.log], self.table, LandOptions(engine="local")).compacted
+        self.assertGreater(merged, 0)
         feed = pa.table(DeltaTable(self.table).load_cdf(starting_version=begun).read_all())
         self.assertEqual(sorted(feed["physical_offset"].to_pylist()), self.store.offsets[40:])
         self.assertEqual(set(feed["_change_type"].to_pylist()), {"insert"})
@@ -122,3 +122,9 @@ class FeatureTests(FeatureCase):
         self.store.append(5)
         rows = union_arrow(self.table, self.log, ["physical_offset", "tags"]).read_all()
         self.assertEqual(sorted(rows["physical_offset"].to_pylist()), self.store.offsets)
+
+    def test_unions_tell_in_a_line_what_delta_rs_cannot_read(self) -> None:
+        self.feature("typeWidening")
+        with self.assertRaisesRegex(WrongTable, "can't be read by delta-rs: .*TypeWidening") as told:
+            self.offsets(self.log)
+        self.assertNotIn("\n", str(told.exception))

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 
 from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
-from hatwisted.pipeline.delta import landedfiles, tails
+from hatwisted.pipeline.delta import commits, landedfiles, tails
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
@@ -171,7 +171,7 @@ class ChangedTableTests(UnionCase):
 
     def test_a_restore_while_rows_are_written_is_told_and_made_up_for(self) -> None:
         self.store.append(40)
-        commit = landedfiles.commit_files
+        commit = commits.commit_files
 
         def after_a_restore(*given: Any, **more: Any) -> Any:
             self.landed.restore(self.landed.version() - 3)
