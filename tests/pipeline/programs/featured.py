@@ -83,6 +83,8 @@ def main(folder: str, jars: str) -> None:
             if what == "rowTracking":
                 table.helped("SET TBLPROPERTIES ('delta.enableRowTracking' = 'false')")
             table.helped(f"DROP FEATURE {what}")
+            if what == "rowTracking":  # which Spark brought along
+                table.helped("DROP FEATURE domainMetadata")
         table.land()
         table.check(f"a landing without {what}")
     print("all of it")
