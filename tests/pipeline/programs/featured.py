@@ -21,9 +21,9 @@ KEPT = (
 """After which landings go on."""
 REFUSED = (
     ("rowTracking", "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"),
-    ("typeWidening", "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"),
     ("allowColumnDefaults", "SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"),
     ("delta.constraints.positive", "ADD CONSTRAINT positive CHECK (size > 0)"),
+    ("typeWidening", "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"),
 )
 
 
@@ -82,6 +82,11 @@ def main(folder: str, jars: str) -> None:
         else:
             if what == "rowTracking":
                 table.helped("SET TBLPROPERTIES ('delta.enableRowTracking' = 'false')")
+            if what == "typeWidening":  # Delta protects checkpoints of before for a day
+                table.refused(
+                    "DROP FEATURE checkpointProtection TRUNCATE HISTORY", "DROP FEATURE typeWidening"
+                )
+                break
             table.helped(f"DROP FEATURE {what}")
             if what == "rowTracking":  # which Spark brought along
                 table.helped("DROP FEATURE domainMetadata")
