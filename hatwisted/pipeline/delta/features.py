@@ -40,6 +40,8 @@ WHY: Final = {
     "checkpointProtection": "the care that its old checkpoints need",
 }
 """What landed files and their commits lack, by feature, where that can be said better than by its name."""
+LASTING: Final = ("allowColumnDefaults", "identityColumns")
+"""Features that Delta doesn't let anybody drop."""
 COLUMNS: Final = {
     "delta.generationExpression": "is generated",
     "delta.identity.start": "is an identity column",
@@ -68,9 +70,10 @@ def check_features(table: DeltaTable, path: str) -> None:
     for feature in sorted({*(table.protocol().writer_features or ())} - COMPLIED, key=_order):
         history = " TRUNCATE HISTORY" if feature == "checkpointProtection" else ""
         lacking = WHY.get(feature, "what that asks for")
+        drop = "" if feature in LASTING else f"ALTER TABLE ... DROP FEATURE {feature}{history}, or "
         raise WrongTable(
             f"{path}: has Delta's feature {feature}, and landed files lack {lacking}:"
-            f" ALTER TABLE ... DROP FEATURE {feature}{history}, or land into another table"
+            f" {drop}land into another table"
         )
 
 

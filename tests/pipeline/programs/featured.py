@@ -21,7 +21,6 @@ KEPT = (
 """After which landings go on."""
 REFUSED = (
     ("rowTracking", "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"),
-    ("allowColumnDefaults", "SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"),
     ("delta.constraints.positive", "ADD CONSTRAINT positive CHECK (size > 0)"),
     ("typeWidening", "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"),
 )
