@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.features import check_features
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.queuetails import (
     BY_QUEUE,
@@ -35,7 +36,9 @@ from hatwisted.pipeline.delta.queuetails import (
     landed_queues,
     noted_queues,
     queue_note,
+    was_taken_back,
 )
+from hatwisted.pipeline.delta.tails import Tail, further, noted_tails, tails_note
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
@@ -56,6 +59,11 @@ class Claim:
 
     def transactions(self) -> list[Transaction]:
         return [Transaction(FENCE + broker, self.epoch) for broker in self.writer.brokers]
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """By which its commit is known."""
+        return {"claim": self.epoch, "brokers": list(self.writer.brokers)}
 
     def check(self, table: DeltaTable, path: str) -> None:
         """Raises Fenced if a later run claimed a broker."""
@@ -79,10 +87,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Brought:
-    """What a batch says of itself besides its rows. queues: where they end, for a claim by queue; note: more."""
+    """What a batch says of itself besides its rows.
+
+    - queues: where they end, for a claim by queue
+    - note: more
+    - tails: of the brokers, for a claim of their logs
+    """
 
     queues: QueueTails = field(default_factory=dict)
     note: Mapping[str, Any] = field(default_factory=dict)
+    tails: Mapping[str, Tail] = field(default_factory=dict)
 
 
 def claim(
@@ -115,7 +129,7 @@ def claim(
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
         found = Claim(writer, max(epochs, default=0) + 1, by_queue)
         try:
-            note = {"claim": found.epoch, "brokers": list(writer.brokers), **more}
+            note = found.note | more | tails_note(noted_tails(table))
             _commit(table, [], found.transactions(), note)
         except CommitFailedError as error:
             refusal = error
@@ -166,10 +180,16 @@ def commit_files(
         last = table.transaction_version(application)
         if last is not None and last >= number:
             return False
+        check_features(table, path)
+        if held is not None and was_taken_back(table, application, held.note):
+            raise WrongTable(
+                f"{path}: was restored to an earlier version while rows were written: start the landing again"
+            )
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
         note = _note(files, application, number) | dict(brought.note)
         if held is not None:
             note["brokers"] = list(held.writer.brokers)
+            note |= tails_note(_tails(table, held, brought))
             if held.by_queue:
                 note |= queue_note(noted_queues(table, held.writer.brokers), brought.queues)
         try:
@@ -179,6 +199,14 @@ def commit_files(
             continue
         return True
     raise WrongTable(f"{path}: batch {number} wasn't committed in {ATTEMPTS} attempts: {refusal}")
+
+
+def _tails(table: DeltaTable, held: Claim, brought: Brought) -> dict[str, Tail]:
+    """Where brokers' rows end with a batch; of those that come queue by queue they end nowhere."""
+    before = noted_tails(table)
+    if held.by_queue:
+        return {broker: tail for broker, tail in before.items() if broker not in held.writer.brokers}
+    return further(before, brought.tails)
 
 
 def note_queues(path: str, held: Claim) -> QueueTails:
@@ -192,6 +220,7 @@ def note_queues(path: str, held: Claim) -> QueueTails:
         if not noted_queues(table, brokers)[1]:
             return queues
         note = queue_note((queues, frozenset()), {}) | {"brokers": list(brokers)}
+        note |= tails_note(_tails(table, held, Brought()))
         try:
             _commit(table, [], held.transactions(), note)
         except CommitFailedError as error:

@@ -31,6 +31,7 @@ from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deletions import may_have_deleted
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
+from hatwisted.pipeline.delta.features import arrow_reads
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
 from hatwisted.pipeline.delta.names import BY_VERSION
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
@@ -75,14 +76,13 @@ def compact(path: str, below: int, *, held: Claim | None = None, min_files: int 
     """
     version = Version(path, open_table(path), held)
     small = small_partitions(version.table, below // SMALL_PART, min_files)
-    if small and may_have_deleted(version.table):
-        # What reads a file by itself has rows that don't count.
-        return Compaction(
-            put_off=(
-                f"{path}: may have deletion vectors, so landings leave its small files:"
-                " OPTIMIZE of Spark's Delta merges them",
-            )
+    if small and not arrow_reads(version.table):
+        # What reads a file by itself has rows that don't count, for one.
+        what = (
+            "may have deletion vectors" if may_have_deleted(version.table) else "has features of its readers"
         )
+        left = f"{path}: {what}, so landings leave its small files: OPTIMIZE of Spark's Delta merges them"
+        return Compaction(put_off=(left,))
     done = Compaction()
     for partition in small:
         done += _compact(version, partition, below)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 from deltalake import QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.errors import said
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -55,12 +57,16 @@ def deleted_rows(table: DeltaTable, path: str) -> Mapping[str, tuple[int, ...]]:
     return found
 
 
-def counting_rows(table: DeltaTable, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows that count, in delta-rs' types.
+def counting_rows(table: DeltaTable, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows that count, in delta-rs' types. Raises WrongTable if it can't read them.
 
     - table: open
+    - path: of the table, for errors
     - columns: of it
     """
     chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    query = QueryBuilder().register(_NAME, table).execute(f"SELECT {chosen} FROM {_NAME}")
+    try:
+        query = QueryBuilder().register(_NAME, table).execute(f"SELECT {chosen} FROM {_NAME}")
+    except DeltaError as error:
+        raise WrongTable(f"{path}: can't be read by delta-rs: {said(error)}") from error
     yield from map(pa.record_batch, query)

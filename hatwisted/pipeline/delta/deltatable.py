@@ -16,6 +16,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.features import MAPPING, check_features
 from hatwisted.pipeline.delta.nestedtypes import grown
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.errors import WrongSchema, said
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     # It takes pandas along, where that is installed: a third of a second that a landing needn't wait for.
     import pyarrow.dataset as pads
 
-MAPPING: Final = "delta.columnMapping.mode"
-"""Property of a table; other than `none`: its files may have other names for its columns."""
 ATTEMPTS: Final = 10
 """Tries against other writers; each loses only if another one's commit came between read and write."""
 
@@ -118,11 +117,7 @@ def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> N
             f"{path}: is partitioned by {', '.join(found.partition_columns) or 'nothing'},"
             f" not by {', '.join(partition_by)}; land into another table"
         )
-    for key, value in found.configuration.items():
-        if key.startswith("delta.constraints.") or (key == MAPPING and value != "none"):
-            raise WrongTable(
-                f"{path}: has {key} set, which landed files can't comply with; land into another table"
-            )
+    check_features(table, path)
 
 
 def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[pa.Field]]:

@@ -26,6 +26,7 @@ from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
 from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
+from hatwisted.pipeline.delta.reach import Reach
 from hatwisted.pipeline.delta.vacuuming import remove_replaced
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import NEEDED, WHY, TypedColumns
@@ -71,7 +72,7 @@ def commit_landed(
     - held: the claim
     - queues: where the files' queues end, for a claim by queue
     """
-    brought = Brought(queues or {}, dead_letter_note(written.dead, written.counts))
+    brought = Brought(queues or {}, dead_letter_note(written.dead, written.counts), written.reach.tails)
     if not commit_files(
         path, written.files, application=application, number=number, held=held, brought=brought
     ):
@@ -188,16 +189,18 @@ class Shape:
 
 @dataclass
 class WrittenFiles:
-    """Whole files that no commit mentions yet; `counts` of dead letters by reason."""
+    """Whole files that no commit mentions yet; `counts` of dead letters by reason; `reach` of a landing's rows."""
 
     files: list[DataFile] = field(default_factory=list)
     dead: list[DataFile] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    reach: Reach = field(default_factory=Reach)
 
     def __iadd__(self, other: WrittenFiles) -> WrittenFiles:
         self.files += other.files
         self.dead += other.dead
         self.counts += other.counts
+        self.reach += other.reach
         return self
 
     def remove(self, path: str) -> None:
@@ -234,13 +237,14 @@ class LandedFiles:
 
     - shape: what is written where
     - writer: digest of who writes, for the files' names
-    - epoch: of the run, for the files' names
+    - epoch: of the run, for the files' names; 0: of no landing
     """
 
     def __init__(self, shape: Shape, *, writer: str, epoch: int) -> None:
         self._shape = shape
         self._typed = TypedColumns(shape.schemas, shape.rows)
         self._counts = Counter[str]()
+        self._reach: Reach | None = Reach() if epoch else None
         self._files = DataFiles(shape.path, shape.rows, shape.partition_by, writer=writer, epoch=epoch)
         self._dead: DataFiles | None = None
         if shape.dead is not None:
@@ -257,13 +261,15 @@ class LandedFiles:
                     self._counts += misfits.counts()
                     self._dead.write(misfits.of(batch, _dead_names()))
             self._files.write(batch)
+        if self._reach is not None and batch.num_rows:
+            self._reach.add(batch)
 
     def close(self) -> WrittenFiles:
         """Finish every file. Raises NoRoom, and Fenced if one is gone."""
         try:
             with telling_full(self._shape.path):
                 dead = self._dead.close() if self._dead is not None else []
-                return WrittenFiles(self._files.close(), dead, self._counts)
+                return WrittenFiles(self._files.close(), dead, self._counts, self._reach or Reach())
         except FileNotFoundError as error:
             gone = f"{self._shape.path}: {error.filename} is gone before it was finished"
             raise taken_over(gone) from error

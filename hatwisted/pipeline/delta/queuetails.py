@@ -15,7 +15,7 @@ one with fewer messages, the rows of before have higher offsets than the last on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -160,19 +160,29 @@ def commit_notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
     return (note for note, holds in _all_notes(table) if holds)
 
 
-def was_taken_back(table: DeltaTable, application: str) -> bool:
-    """Has somebody restored a version from before the last batch of a landing? application: its name."""
-    theirs = (holds for note, holds in _all_notes(table) if note.get("application") == application)
-    return not next(theirs, True)
+def was_taken_back(table: DeltaTable, application: str, claim: Mapping[str, Any] | None = None) -> bool:
+    """Has somebody restored a version from before the last batch of a landing?
+
+    - table: open
+    - application: the landing's name
+    - claim: what its run has noted of its claim; None: that may be taken back
+    """
+    for note, holds in _all_notes(table):
+        if note.get("application") == application:
+            return not holds
+        if claim is not None and note.items() >= claim.items():
+            return not holds
+    return False
 
 
 def _all_notes(table: DeltaTable) -> Iterator[tuple[Mapping[str, Any], bool]]:
     """(what a commit says of itself, whether that still holds)."""
     seen, looked_at, restored = 0, _FIRST_LOOK, math.inf
-    while True:
-        history = table.history(looked_at)
-        for entry in history[seen:]:
-            holds = entry["version"] <= restored
+    newest = table.history(1)[-1:]
+    while newest:
+        history = _upto(newest[0], table.history(looked_at))
+        for back, entry in enumerate(history[seen:], seen):
+            holds = table.version() - back <= restored
             if holds and entry.get("operation") == "RESTORE":
                 restored = _restored(entry)
             elif isinstance(note := entry.get(NOTE), dict):
@@ -180,6 +190,21 @@ def _all_notes(table: DeltaTable) -> Iterator[tuple[Mapping[str, Any], bool]]:
         if len(history) < looked_at:
             return
         seen, looked_at = looked_at, looked_at * 10
+
+
+def _upto(newest: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """A version's history as delta-rs tells it, without the commits that have come since the table was opened: it
+    tells of them, too, and numbers them all down from that version (seen with 1.6.6).
+
+    - newest: what it tells of the version itself, whatever its number
+    - history: the newest first
+    """
+    same = (at for at, entry in enumerate(history) if _unnumbered(entry) == _unnumbered(newest))
+    return history[next(same, 0) :]
+
+
+def _unnumbered(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != "version"}
 
 
 def _restored(entry: Mapping[str, Any]) -> int:

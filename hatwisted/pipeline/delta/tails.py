@@ -1,4 +1,9 @@
-"""Where each broker's rows end in a table: the last landed record, found by the files' statistics.
+"""Where each broker's rows end in a table: the last landed record.
+
+Commits of landings say it, each for all brokers of the table, so that it stays what it is when somebody deletes
+the last rows or changes them, and goes back when an earlier version is restored. The rows count as well, found by
+the files' statistics: in tables of before, where somebody else has put rows of beyond the place into the table,
+and where no commit that is left says anything.
 
 Two things depend on it. A landing whose checkpoint is new continues after these records instead of landing them
 twice. And a store is only accepted if it holds exactly the record that the table has last: the broker's name alone
@@ -7,7 +12,7 @@ doesn't distinguish one log from another, while a log's first record, or its fol
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
@@ -18,8 +23,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta.deltatable import open_table
+from hatwisted.pipeline.delta.queuetails import commit_notes
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 
+TAILS: Final = "tails"
+"""Within the note of a landing's commit: by broker, what `Tail` has besides."""
 COLUMNS: Final = ("broker", "physical_offset", "size", "store_timestamp", "body_crc")
 
 
@@ -45,7 +53,7 @@ class Tail:
 
 
 def landed_tails(path: str, brokers: Iterable[str], table: DeltaTable | None = None) -> dict[str, Tail]:
-    """The tail of each broker that has rows in the table; reads one file per broker, mostly.
+    """The tail of each broker of which rows have landed in the table; reads one file per broker, mostly.
 
     - path: of the table
     - brokers: which
@@ -54,8 +62,49 @@ def landed_tails(path: str, brokers: Iterable[str], table: DeltaTable | None = N
     table = open_table(path) if table is None else table
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     files = sorted((_bounds(action) for action in actions), key=lambda found: found.last, reverse=True)
-    found = {broker: _tail(path, files, broker) for broker in brokers}
-    return {broker: tail for broker, tail in found.items() if tail is not None}
+    wanted = tuple(brokers)
+    found = {broker: tail for broker in wanted if (tail := _tail(path, files, broker)) is not None}
+    said = noted_tails(table) if wanted else {}
+    return further({broker: said[broker] for broker in wanted if broker in said}, found)
+
+
+def noted_tails(table: DeltaTable) -> dict[str, Tail]:
+    """The tails of all brokers, as the last landing's commits say it. table: its version"""
+    for note in commit_notes(table):
+        if TAILS in note:
+            return _understood(note[TAILS])
+        if "claim" in note or ("application" in note and "brokers" in note):
+            break  # a landing of before, and so are those before it
+    return {}
+
+
+def tails_note(tails: Mapping[str, Tail]) -> dict[str, Any]:
+    """What a commit says. tails: of all brokers"""
+    return {
+        TAILS: {
+            broker: [getattr(tail, name) for name in COLUMNS if name != "broker"]
+            for broker, tail in sorted(tails.items())
+        }
+    }
+
+
+def further(ones: Mapping[str, Tail], others: Mapping[str, Tail]) -> dict[str, Tail]:
+    """Of each broker the tail that is further on."""
+    found = dict(ones)
+    for broker, tail in others.items():
+        if broker not in found or found[broker].physical_offset < tail.physical_offset:
+            found[broker] = tail
+    return found
+
+
+def _understood(said: Any) -> dict[str, Tail]:
+    """Nothing, if somebody has written what can't be understood."""
+    try:
+        tails = {str(broker): Tail(broker, *place) for broker, place in said.items()}
+    except (AttributeError, TypeError):
+        return {}
+    needed = (value for tail in tails.values() for value in (tail.physical_offset, tail.size))
+    return tails if all(isinstance(value, int) for value in needed) else {}
 
 
 def plain_rows(rows: pa.Table) -> pa.Table:

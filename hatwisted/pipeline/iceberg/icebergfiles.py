@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hatwisted.pipeline.delta.errors import GoneFile, taken_over
-from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
+from hatwisted.pipeline.delta.reach import Reach
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.openfiles import OpenFiles
@@ -26,38 +25,6 @@ if TYPE_CHECKING:
 
 FLUSH_BYTES: Final = 128 << 20
 """Arrow bytes that wait before they are written."""
-
-
-@dataclass
-class Reach:
-    """Where some rows lie in the logs. first: the least offset of each broker; tails: the record with its highest
-    one."""
-
-    first: dict[str, int] = field(default_factory=dict)
-    tails: dict[str, Tail] = field(default_factory=dict)
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Rows of any brokers."""
-        places = rows.select(COLUMNS)
-        for broker in pc.unique(rows["broker"]).to_pylist():
-            if broker is None:
-                continue
-            mine = places.filter(pc.equal(places["broker"], broker))
-            bounds = pc.min_max(mine["physical_offset"]).as_py()
-            last = mine.slice(pc.index(mine["physical_offset"], bounds["max"]).as_py(), 1)
-            tail = Tail(**plain_rows(pa.Table.from_batches([last])).to_pylist()[0])
-            self._take(broker, bounds["min"], tail)
-
-    def __iadd__(self, other: Reach) -> Reach:
-        for broker, tail in other.tails.items():
-            self._take(broker, other.first[broker], tail)
-        return self
-
-    def _take(self, broker: str, first: int, tail: Tail) -> None:
-        self.first[broker] = min(first, self.first.get(broker, first))
-        known = self.tails.get(broker)
-        if known is None or known.physical_offset < tail.physical_offset:
-            self.tails[broker] = tail
 
 
 class IcebergFiles:

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_schema
 from hatwisted.pipeline.delta.landedfiles import typed_schema
+from hatwisted.pipeline.delta.reach import Reach
 from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.deadletters import Promise, keep, promise, remove_unpromised
 from hatwisted.pipeline.iceberg.fileids import FileIds
-from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles, Reach
+from hatwisted.pipeline.iceberg.icebergfiles import IcebergFiles
 from hatwisted.pipeline.iceberg.orphans import remove_unmentioned
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import WHY, TypedColumns

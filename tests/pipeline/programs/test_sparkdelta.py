@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatw
 from testbed.mavenjars import MavenJars
 from testbed.pippackages import PipPackage
 from testbed.processes import REPOSITORY
-from tests.pipeline.programs import maintained
+from tests.pipeline.programs import featured, maintained
 from tests.support import quickspark
 from tests.support.soak import only_in_soak
 
@@ -66,3 +66,7 @@ def test_deleted_updated_merged_optimized_and_vacuumed(
     java: None, tmp_path: Path, properties: dict[str, str]
 ) -> None:
     assert run(maintained.__name__, tmp_path, json.dumps(properties)) == "all of it"
+
+
+def test_features_are_complied_with_or_refused_and_dropped(java: None, tmp_path: Path) -> None:
+    assert run(featured.__name__, tmp_path) == "all of it"

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Schema, write_deltalake
 
 from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
+from hatwisted.pipeline.delta import commits, landedfiles, tails
+from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores
 from tests.support import unioncase
 from tests.support.columnmapping import rename
 from tests.support.deletionvectors import delete_rows, paths
-from tests.support.unioncase import LOCAL
+from tests.support.growing import TOPICS
+from tests.support.unioncase import LOCAL, UnionCase
 
 
 class StoreUnionTests(unioncase.AnyUnionCase):
@@ -100,3 +105,83 @@ class StoreUnionTests(unioncase.AnyUnionCase):
         found = found.sort_by("physical_offset").select(log.column_names)
         self.assertTrue(found.cast(log.schema).equals(log.sort_by("physical_offset")))
         self.assertEqual(self.offsets(str(self.store.root)), sorted(log["physical_offset"].to_pylist()))
+
+
+class ChangedTableTests(UnionCase):
+    """What landings have committed is where the log goes on, whatever users do with the rows."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = str(self.store.root)
+        for _ in range(3):
+            self.store.append(40)
+            land([self.log], self.table, LOCAL)
+
+    @property
+    def landed(self) -> DeltaTable:
+        return DeltaTable(self.table)
+
+    def assert_goes_on(self, rows: list[int]) -> None:
+        """rows: what the table has of what has landed"""
+        expected = rows + self.store.offsets[120:]
+        self.assertEqual(self.offsets(self.log), expected)
+        new = self.store.offsets[-5:]
+        self.assertEqual(land([self.log], self.table, LOCAL).rows, len(self.store.offsets) - 120)
+        self.assertEqual(self.offsets(self.log), expected)
+        self.assertEqual(new, expected[-5:])
+
+    def test_rows_that_users_delete_at_the_end_stay_so(self) -> None:
+        topic = TOPICS[119 % len(TOPICS)]
+        self.landed.delete(f"physical_offset >= {self.store.offsets[110]}")
+        self.landed.delete(f"topic = '{topic}'")
+        self.landed.vacuum(0, dry_run=False, enforce_retention_duration=False)
+        self.assertEqual(land([self.log], self.table, LOCAL).rows, 0)
+        self.store.append(5)
+        of_topic = self.store.offsets[TOPICS.index(topic) : 120 : len(TOPICS)]
+        self.assert_goes_on([at for at in self.store.offsets[:110] if at not in of_topic])
+
+    def test_an_empty_table_goes_on_after_what_was_there(self) -> None:
+        self.landed.delete()
+        self.store.append(5)
+        self.assert_goes_on([])
+
+    def test_the_last_row_may_be_changed(self) -> None:
+        last = self.store.offsets[119]
+        self.landed.update({"body_crc": "7", "tags": "'mine'"}, predicate=f"physical_offset = {last}")
+        self.store.append(5)
+        self.assert_goes_on(self.store.offsets[:120])
+
+    def test_a_log_s_end_is_known_without_notes_and_from_further_rows(self) -> None:
+        """Of a table that landings of before have written, and where others have put more of the log."""
+        with patch.object(tails, "noted_tails", return_value={}):
+            self.assertEqual(self.offsets(self.log), self.store.offsets)
+        before = self.landed.to_pyarrow_table()
+        self.landed.restore(self.landed.version() - 1)
+        write_deltalake(self.table, before.sort_by("physical_offset").slice(80), mode="append")
+        self.store.append(5)
+        self.assert_goes_on(self.store.offsets[:120])
+
+    def test_what_a_restored_version_lacks_is_landed_again_also_after_rows_were_deleted(self) -> None:
+        version = self.landed.version()
+        self.landed.delete(f"physical_offset >= {self.store.offsets[70]}")
+        self.landed.restore(version - 2)  # the second landing
+        self.assertEqual(self.offsets(self.log), self.store.offsets)
+        self.assertEqual(land([self.log], self.table, LOCAL).rows, 40)
+        self.assertEqual(self.offsets(self.log), self.store.offsets)
+
+    def test_a_restore_while_rows_are_written_is_told_and_made_up_for(self) -> None:
+        self.store.append(40)
+        commit = commits.commit_files
+
+        def after_a_restore(*given: Any, **more: Any) -> Any:
+            self.landed.restore(self.landed.version() - 3)
+            return commit(*given, **more)
+
+        with (
+            patch.object(landedfiles, "commit_files", after_a_restore),
+            self.assertRaisesRegex(WrongTable, "was restored to an earlier version while rows were written"),
+        ):
+            land([self.log], self.table, LOCAL)
+        self.assertEqual(self.offsets(self.log), self.store.offsets)
+        self.assertEqual(land([self.log], self.table, LOCAL).rows, 80)
+        self.assertEqual(self.offsets(self.log), self.store.offsets)

@@ -39,8 +39,6 @@ class IcebergUnionCase(UnionCase):
 
     def halve(self) -> None:
         end = self.landed.current_snapshot()
-        self.landed.delete("physical_offset >= 20000")
-        # As a run that was killed between would have left it.
         assert end is not None
         with self.landed.manage_snapshots() as change:
             change.rollback_to_snapshot(end.parent_snapshot_id or 0)

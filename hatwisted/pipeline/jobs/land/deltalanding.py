@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hatwisted.pipeline.decode.storefolder import Split
-from hatwisted.pipeline.delta.commits import Claim, note_queues, widened
+from hatwisted.pipeline.delta.commits import Claim, claim, note_queues, widened
 from hatwisted.pipeline.delta.compaction import FAILURES, Compaction
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from hatwisted.pipeline.delta.deltatable import is_table, open_table
@@ -25,7 +25,7 @@ from hatwisted.pipeline.delta.landedfiles import (
     remove_files,
 )
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes
+from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, was_taken_back
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
@@ -63,6 +63,11 @@ class _ClaimedDelta:
         """Claim these brokers as well; False if they all are."""
         before, self.held = self.held, widened(self.path, self.held, brokers)
         return before != self.held
+
+    def look(self) -> None:
+        """Claim the brokers once more if an earlier version was restored: rows are read anew from there."""
+        if was_taken_back(open_table(self.path), self.state.application, self.held.note):
+            self.held = claim(self.path, self.held.writer, self.held.by_queue, held=self.held)
 
     def batch(self) -> DeltaBatch:
         """See ClaimedTable."""
@@ -140,6 +145,7 @@ class DeltaLanding(_ClaimedDelta):
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""
         self.widen(self.source.writer().brokers)
+        self.look()
         return landed_tails(self.path, self.held.writer.brokers)
 
 
@@ -149,6 +155,7 @@ class DeltaQueues(_ClaimedDelta):
 
     def tails(self) -> QueueTails:
         """See QueueTable."""
+        self.look()
         return note_queues(self.path, self.held)
 
     def former(self) -> Collection[str]:

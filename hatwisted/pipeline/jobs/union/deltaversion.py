@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from hatwisted.pipeline.decode.storebytes import is_remote
-from hatwisted.pipeline.delta.deletions import counting_rows, has_deleted, may_have_deleted
+from hatwisted.pipeline.delta.deletions import counting_rows, has_deleted
 from hatwisted.pipeline.delta.deltatable import has_mapping, open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.features import arrow_reads
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import NULL_FOLDER
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, landed_queues, noted_queues
@@ -41,7 +42,7 @@ class DeltaVersion:
     @cached_property
     def _odd(self) -> bool:
         """Has it what delta-rs alone reads as it counts?"""
-        return may_have_deleted(self._table) or has_mapping(self._table)
+        return not arrow_reads(self._table)
 
     @cached_property
     def _rows(self) -> pads.Dataset:
@@ -58,7 +59,7 @@ class DeltaVersion:
         """See LandedVersion."""
         if self._odd:
             schema = pa.schema([self.columns.field(name) for name in columns])
-            for batch in counting_rows(self._table, columns):
+            for batch in counting_rows(self._table, self.name, columns):
                 yield batch.cast(schema)
         else:
             yield from self._rows.to_batches(columns=list(columns))
