@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import partial
 from random import Random
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
@@ -89,15 +90,13 @@ class FileSendTests(LoopbackCase):
         master = self.master(batch_size=BATCH, first_sync=HaFirstSync.MIN_OFFSET)
         slave = self.slave()
         resets, before = 0, None
+
+        def has_linked_and_copied(end: int) -> bool:
+            # A large read may bring so much before the link that was reset is known to be lost.
+            return slave._link not in (None, before) and slave.log.max_offset > end
+
         for part in range(1, 5):
-            # A large read may bring so much that this is so before the link that was reset is known to be lost.
-            yield until(
-                lambda part=part: (
-                    slave.log.max_offset > part * SIZE // 6
-                    and slave._link is not None
-                    and slave._link is not before
-                )
-            )
+            yield until(partial(has_linked_and_copied, part * SIZE // 6))
             before = slave._link
             if slave.log.max_offset < SIZE:
                 resets += 1
