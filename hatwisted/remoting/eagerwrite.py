@@ -12,8 +12,9 @@ own (Twisted's buffering and producer rules would have to be written again).
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Sized
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 from twisted.internet.interfaces import ITransport
 from twisted.internet.tcp import Connection
@@ -26,6 +27,8 @@ class DirectTransport:
     """
 
     TLS = False
+    SEND_LIMIT = sys.maxsize
+    """Bytes that `writeSomeData` takes at most."""
     connected: bool
     disconnecting: bool
     _tempDataBuffer: Sized = ()
@@ -57,6 +60,10 @@ class DirectTransport:
         return sent
 
 
+MOST_AT_ONCE: Final = 512 << 10
+"""Bytes of an answer that the kernel is given in one call, as long as it takes some: what is queued is copied, and
+leaves in rounds of the loop in which others' requests wait."""
+
 _DIRECT: Final = (Connection, DirectTransport)
 """Put together once: an answer is written in a few microseconds."""
 
@@ -69,11 +76,15 @@ def write_now(transport: ITransport, data: bytes) -> int:
     buffer: TLS has to encrypt first, and queued bytes go first.
     """
     if _is_idle(transport):
-        sent = transport.writeSomeData(data)
-        if isinstance(sent, int):
-            if sent == len(data):
+        sent, taken = transport.writeSomeData(data), 0
+        while isinstance(sent, int):
+            taken += sent
+            if taken == len(data):
                 return 0
-            data = data[sent:]
+            if sent < transport.SEND_LIMIT or taken >= MOST_AT_ONCE:
+                break
+            sent = transport.writeSomeData(cast(bytes, memoryview(data)[taken:]))
+        data = data[taken:]
         # An error means that the connection is lost: the queued write meets it again in the reactor's turn,
         # where Twisted calls connectionLost without re-entering our caller.
     transport.write(data)

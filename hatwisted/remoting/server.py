@@ -43,6 +43,9 @@ from hatwisted.wire.remoting import (
 READ_SIZE = 256 * 1024
 """Bytes asked of a socket per read: what one batch can hold of a pipelining producer."""
 
+WRITE_SIZE = 64 << 10
+"""Bytes of what waits that a client's socket is given in a round of the loop: hundreds may take some at once."""
+
 ANSWER_WINDOW = 4 << 20
 """Bytes of answers of one read after which a client has to take some before its next request is looked at."""
 
@@ -105,6 +108,8 @@ class RemotingConnection(Protocol):
         transport.setTcpKeepAlive(True)
         if hasattr(transport, "bufferSize"):
             transport.bufferSize = READ_SIZE
+        if hasattr(transport, "SEND_LIMIT"):
+            transport.SEND_LIMIT = WRITE_SIZE
         cast(IConsumer, transport).registerProducer(self, True)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
