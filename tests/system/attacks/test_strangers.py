@@ -57,7 +57,7 @@ OWN_SECONDS = 20.0
 SENDS = 100
 """How many there have to be then."""
 ROUNDS = 4
-CALM = 4 if CLOSELY else 1
+CALM = 2 if CLOSELY else 1
 GROWTH = 1 << 30
 """Bytes that servers, kernel and logs may take meanwhile: a host may take longer to give them than an answer."""
 LEAST = 2.0
