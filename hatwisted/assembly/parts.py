@@ -43,7 +43,7 @@ class Parts:
     - connections: how many of clients the process may have
     - orders: what the operator wants while it runs
     - pauses: for which the process has stood still to look for garbage; whoever runs the node counts them
-    - give_back_memory: what was freed and is kept for what comes next; called when a slave has caught up
+    - give_back_memory: what was freed and is kept for what comes next; called when a slave's link rests or is lost
     - steady_time: keeps `clock` even while the system's is set; whoever runs the node runs it around the node.
       None: `clock` is even by itself
     """

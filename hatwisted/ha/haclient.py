@@ -186,7 +186,7 @@ class HAClient(Protocol):
         self._registered = False
         self._service.lost(self, reason)
         self.failed = True
-        self._look_for_rest(self._service.clock.seconds() + REST)
+        self._rest()
         self.closed.callback(None)
 
     def close(self) -> None:
@@ -341,7 +341,8 @@ class HAClient(Protocol):
     def look(self, now: float) -> None:
         """Once a second: drop a silent master, repeat the last report on an idle link."""
         self.received.sample(now)
-        self._look_for_rest(now)
+        if self._last_full is not None and now - self._last_full >= REST:
+            self._rest()
         times = self._service.settings
         silent = now - self.last_read
         if silent > times.housekeeping_interval:
@@ -349,7 +350,8 @@ class HAClient(Protocol):
         elif self.plan is not None and not self.failed and now - self.last_report > times.heartbeat_interval:
             self._report(self.reported)
 
-    def _look_for_rest(self, now: float) -> None:
-        if self._last_full is not None and now - self._last_full >= REST:
+    def _rest(self) -> None:
+        """Copy no more: what large reads took, if there were some, isn't needed."""
+        if self._last_full is not None:
             self._last_full = None
             self._service.rested()

@@ -26,18 +26,18 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 GIVEN_BACK = """
+import os
 from hatwisted.tap.heap import KEPT_FREE, give_back_memory, keep_freed_memory
-def anonymous():
-    return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("RssAnon"))
+from testbed.processes import memory_of
 if not keep_freed_memory():
     print(KEPT_FREE)
 else:
     for _ in range(3):
         held = [b"x" * (1 << 20) for _ in range((KEPT_FREE >> 20) - 2)]
         del held
-    before = anonymous()
+    before = memory_of(os.getpid())
     give_back_memory()
-    print(before - anonymous())
+    print(before - memory_of(os.getpid()))
 """
 
 

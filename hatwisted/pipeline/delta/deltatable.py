@@ -16,7 +16,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.delta.features import MAPPING, check_features
+from hatwisted.pipeline.delta.features import MAPPING, check_features, has_mapping
 from hatwisted.pipeline.delta.nestedtypes import grown
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.errors import WrongSchema, said
@@ -55,11 +55,6 @@ def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
         return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
     except DeltaError as error:
         raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
-
-
-def has_mapping(table: DeltaTable) -> bool:
-    """May its files have other names for its columns? table: open."""
-    return table.metadata().configuration.get(MAPPING, "none") != "none"
 
 
 def is_table(path: str) -> bool:

@@ -77,10 +77,14 @@ def check_features(table: DeltaTable, path: str) -> None:
         )
 
 
+def has_mapping(table: DeltaTable) -> bool:
+    """May its files have other names for its columns? table: open."""
+    return table.metadata().configuration.get(MAPPING, "none") != "none"
+
+
 def arrow_reads(table: DeltaTable) -> bool:
     """Does delta-rs give Arrow a dataset of the table, and a right one? table: open."""
-    is_mapped = table.metadata().configuration.get(MAPPING, "none") != "none"
-    return not is_mapped and {*(table.protocol().reader_features or ())} <= ARROW_READS
+    return not has_mapping(table) and {*(table.protocol().reader_features or ())} <= ARROW_READS
 
 
 def _order(feature: str) -> tuple[bool, bool, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
+from hatwisted.pipeline.delta.tails import COLUMNS, Tail, further, plain_rows
 
 
 @dataclass
@@ -29,15 +29,10 @@ class Reach:
             bounds = pc.min_max(mine["physical_offset"]).as_py()
             last = mine.slice(pc.index(mine["physical_offset"], bounds["max"]).as_py(), 1)
             tail = Tail(**plain_rows(pa.Table.from_batches([last])).to_pylist()[0])
-            self._take(broker, bounds["min"], tail)
+            self += Reach({broker: bounds["min"]}, {broker: tail})
 
     def __iadd__(self, other: Reach) -> Reach:
-        for broker, tail in other.tails.items():
-            self._take(broker, other.first[broker], tail)
+        for broker, first in other.first.items():
+            self.first[broker] = min(first, self.first.get(broker, first))
+        self.tails = further(self.tails, other.tails)
         return self
-
-    def _take(self, broker: str, first: int, tail: Tail) -> None:
-        self.first[broker] = min(first, self.first.get(broker, first))
-        known = self.tails.get(broker)
-        if known is None or known.physical_offset < tail.physical_offset:
-            self.tails[broker] = tail

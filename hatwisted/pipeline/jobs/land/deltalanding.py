@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.delta.commits import Claim, claim, note_queues, widened
@@ -64,10 +65,14 @@ class _ClaimedDelta:
         before, self.held = self.held, widened(self.path, self.held, brokers)
         return before != self.held
 
-    def look(self) -> None:
-        """Claim the brokers once more if an earlier version was restored: rows are read anew from there."""
-        if was_taken_back(open_table(self.path), self.state.application, self.held.note):
-            self.held = claim(self.path, self.held.writer, self.held.by_queue, held=self.held)
+    def look(self) -> DeltaTable:
+        """The table as it is. If an earlier version was restored, the brokers are claimed once more: rows are read
+        anew from there."""
+        table = open_table(self.path)
+        if not was_taken_back(table, self.state.application, self.held.note):
+            return table
+        self.held = claim(self.path, self.held.writer, self.held.by_queue, held=self.held)
+        return open_table(self.path)
 
     def batch(self) -> DeltaBatch:
         """See ClaimedTable."""
@@ -145,8 +150,7 @@ class DeltaLanding(_ClaimedDelta):
     def tails(self) -> dict[str, Tail]:
         """See LandedTable."""
         self.widen(self.source.writer().brokers)
-        self.look()
-        return landed_tails(self.path, self.held.writer.brokers)
+        return landed_tails(self.path, self.held.writer.brokers, self.look())
 
 
 @dataclass

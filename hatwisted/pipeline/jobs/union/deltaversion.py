@@ -17,9 +17,9 @@ import pyarrow.dataset as pads
 
 from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.deletions import counting_rows, has_deleted
-from hatwisted.pipeline.delta.deltatable import has_mapping, open_table, table_rows
+from hatwisted.pipeline.delta.deltatable import open_table, table_rows
 from hatwisted.pipeline.delta.errors import WrongTable
-from hatwisted.pipeline.delta.features import arrow_reads
+from hatwisted.pipeline.delta.features import arrow_reads, has_mapping
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import NULL_FOLDER
 from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, landed_queues, noted_queues
