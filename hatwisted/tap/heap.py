@@ -2,8 +2,8 @@
 
 A slave that catches up gets its log in reads of 2 MiB and holds some of them until they're dispatched. By itself
 glibc gives back the end of the heap whenever 2 MiB there are free, and the kernel then clears the same pages anew:
-a tenth of the slave's processor time. What is kept instead is bounded here, and given back once the slave has
-caught up.
+a tenth of the slave's processor time. What is kept instead is bounded here, and given back once its link
+rests or is lost.
 """
 
 from __future__ import annotations
