@@ -12,9 +12,10 @@ disk, commercial counters) are answered like a name that doesn't exist.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
 import msgspec
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from hatwisted.broker.consumer.consumeroffset import SEPARATOR
@@ -23,6 +24,7 @@ from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.stats import StoreStats
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.timing.steps import Steps
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.registration import encode_body
 from hatwisted.wire.remoting import RemotingCommand
@@ -36,6 +38,9 @@ _WINDOWS = ((1, 7), (60, 7), (360, 25))
 
 MAX_SERIES = 10_000
 """Topics, and groups times topics, that are sampled, some 8 KiB each after a day. Further ones aren't."""
+
+SERIES_PER_STEP = 500
+"""Sampled in one go: a millisecond."""
 
 Totals = tuple[int, int, int]
 """Messages, bytes, and how many times something was added."""
@@ -130,6 +135,7 @@ class BrokerStats:
         self._sent_back: dict[str, list[int]] = {}
         self._series: dict[tuple[str, str], Series] = {}
         self._ticks = 0
+        self._steps = Steps(clock, "sampling the statistics")
         self._loop = PeriodicCall(clock, "sampling the statistics of topics and groups", self.sample)
 
     def start(self) -> None:
@@ -139,6 +145,7 @@ class BrokerStats:
     def stop(self) -> None:
         """Stop sampling."""
         self._loop.stop()
+        self._steps.forget(self)
 
     # -- counting --------------------------------------------------------------------------------------------
 
@@ -160,13 +167,10 @@ class BrokerStats:
         """A consumer of `group` sent a message of `topic` back."""
         _add(self._sent_back, f"{topic}{SEPARATOR}{group}", 1, 0)
 
-    def _forget_deleted_topics(self) -> None:
-        sources = (self._store.topic_puts, self._gets, self._sent_back)
-        topics = {key.partition(SEPARATOR)[0] for counts in sources for key in counts}
-        deleted = {topic for topic in topics if not self._topic_exists(topic)}
+    def _forget_topics(self, deleted: Collection[str]) -> None:
+        for topic in deleted:
+            self._store.topic_puts.pop(topic, None)
         if deleted:
-            for topic in deleted:
-                self._store.topic_puts.pop(topic, None)
             self._forget(lambda key: key.partition(SEPARATOR)[0] in deleted)
 
     def forget_group(self, group: str) -> None:
@@ -183,21 +187,34 @@ class BrokerStats:
 
     # -- sampling --------------------------------------------------------------------------------------------
 
-    def sample(self) -> None:
-        """Add a sample to every series."""
-        self._forget_deleted_topics()
-        now = self._clock.seconds()
+    def sample(self) -> Deferred[None]:
+        """Add a sample to every series; fires when all have it. Series of topics that are gone are forgotten."""
+        return self._steps.run(self, self._sampling())
+
+    def _sampling(self) -> Generator[None, None, None]:
         self._ticks += 1
         due = [self._ticks % step == 0 for step, _ in _WINDOWS]
-        for kind, counts in self._sources().items():
-            for key, totals in counts.items():
-                series = self._series.get((kind, key))
-                if series is None:
-                    if len(self._series) >= MAX_SERIES:
-                        continue
-                    series = self._series[kind, key] = Series(now)
-                messages, size, times = totals
-                series.sample(now, due, (messages, size, times))
+        sources = self._sources()
+        of_topics = sources.keys() - {_ALL_PUTS, _ALL_GETS}
+        rows = [(kind, key, counts[key]) for kind, counts in sources.items() for key in counts]
+        deleted = set()
+        for number, (kind, key, totals) in enumerate(rows, 1):
+            if number % SERIES_PER_STEP == 0:
+                yield
+            if kind in of_topics and not self._topic_exists(topic := key.partition(SEPARATOR)[0]):
+                deleted.add(topic)
+            else:
+                self._sample(kind, key, totals, due)
+        self._forget_topics({topic for topic in deleted if not self._topic_exists(topic)})
+
+    def _sample(self, kind: str, key: str, totals: Iterable[int], due: Iterable[bool]) -> None:
+        now, series = self._clock.seconds(), self._series.get((kind, key))
+        if series is None:
+            if len(self._series) >= MAX_SERIES:
+                return
+            series = self._series[kind, key] = Series(now)
+        messages, size, times = totals
+        series.sample(now, due, (messages, size, times))
 
     def _sources(self) -> Mapping[str, Mapping[str, Iterable[int]]]:
         store = self._store

@@ -1,10 +1,10 @@
 """Telling the name servers what this broker serves, and learning from them where its master is.
 
 Strategy: each name server is its own small state machine and none waits for another, so a dead one costs
-the others nothing. All get the whole topic table at start, every period, and at once when a topic changes
-(the bytes leave before the producer that made the topic is answered). A name server that fails is tried
-again after a pause that doubles up to the period, and one whose connection drops is registered with again
-soon: it has just forgotten us.
+the others nothing. All get the whole topic table at start, every period, and at once when a topic changes; what
+clients have made so takes no more than REGISTERING of the loop's time, and goes out together. A name server that
+fails is tried again after a pause that doubles up to the period, and one whose connection drops is registered
+with again soon: it has just forgotten us.
 
 With `always` off (forceRegister=false) a master asks each name server at the period whether the data version it
 holds is still ours (322), which renews the lease, and registers only if not. A slave registers in full all the
@@ -27,12 +27,14 @@ from twisted.python.failure import Failure
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.masteraddress import KnownMaster
 from hatwisted.broker.role import Role
+from hatwisted.broker.tabletext import KeptBody
 from hatwisted.broker.topic.topicconfig import TopicConfigTable
 from hatwisted.clientcore.errors import CallFailed, Refused
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.timing.pauses import doubled
 from hatwisted.timing.periodic import PeriodicCall
 from hatwisted.timing.timer import GuardedTimer
+from hatwisted.timing.timeshare import TimeShare
 from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.registerbody import body_checksum, encode_register_body
@@ -64,6 +66,10 @@ NO_VERSION = DataVersion(counter=-1)
 MAX_UNDER_WAY = 4
 """Registrations one name server may owe an answer to. Topics made meanwhile go out with the one that
 follows."""
+
+
+REGISTERING = 0.1
+"""Share of the loop's time for registrations because topics have changed: each is of all topics."""
 
 
 class RegistrationOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,12 +123,13 @@ class Registration:
         self._permission = options.permission
         self._master_listeners: list[Callable[[KnownMaster], None]] = []
         self._master = KnownMaster()
-        self._name_servers = {
-            address: _NameServer(address, client, clock, self) for address in options.name_servers
-        }
+        addresses = options.name_servers
+        self._name_servers = {each: _NameServer(each, client, clock, self) for each in addresses}
         self._loop = PeriodicCall(clock, "registering with the name servers", self._periodic)
+        self._changes = TimeShare(clock, "registering changed topics", self.register_now, REGISTERING)
+        self._body = KeptBody(self._encode)
         client.on_lost(self._lost)
-        topics.on_change(self.register_now)
+        topics.on_change(self._topics_changed)
 
     @property
     def registered_at(self) -> int:
@@ -157,8 +164,13 @@ class Registration:
             for name_server in self._name_servers.values():
                 name_server.register()
 
+    def _topics_changed(self) -> None:
+        if self.running:
+            self._changes.ask()
+
     def settled(self) -> Deferred[None]:
         """Fires when no name server owes an answer any more (each has a timeout); never fails."""
+        self._changes.hurry()
         waits = [name_server.settled() for name_server in self._name_servers.values()]
         return DeferredList(waits).addCallback(lambda _: None)
 
@@ -176,6 +188,7 @@ class Registration:
             return self.settled()
         self.running = False
         self._loop.stop()
+        self._changes.cancel()
         waits = [name_server.unregister() for name_server in self._name_servers.values()]
         return DeferredList(waits).addCallback(lambda _: None)
 
@@ -185,12 +198,15 @@ class Registration:
 
     def request(self) -> RemotingCommand:
         """The present registration."""
-        table = self._topics.table(self._permission)
-        body = encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), self._compressed)
+        body = self._body.of(self._topics.version)
         header = msgspec.structs.replace(
             self.header(), compressed=self._compressed, body_crc32=body_checksum(body)
         )
         return RemotingCommand(RequestCode.REGISTER_BROKER, ext=header.to_ext(), body=body)
+
+    def _encode(self) -> bytes:
+        table = self._topics.table(self._permission)
+        return encode_register_body(RegisterBody(topic_config_serialize_wrapper=table), self._compressed)
 
     def question(self) -> tuple[RemotingCommand, DataVersion]:
         """Whether a name server has our present topics, and the version it should hold."""
@@ -290,7 +306,7 @@ class _NameServer:
             RequestCode.QUERY_DATA_VERSION, ext=header.to_ext(), body=encode_body(NO_VERSION)
         )
         call = self._client.ask(self._address, command, self._owner.timeout)
-        return call.addCallbacks(_version_in, _no_version)
+        return call.addCallbacks(_version_in, lambda failure: _unanswered(failure) or None)
 
     def unregister(self) -> Deferred[None]:
         self._retry.cancel()
@@ -375,10 +391,6 @@ def _version_in(answer: RemotingCommand) -> DataVersion | None:
         return decode_request(answer.body, DataVersion) if answer.body else None
     except BadRegistration:
         return None
-
-
-def _no_version(failure: Failure) -> None:
-    failure.trap(CallFailed, Refused)
 
 
 def _unanswered(failure: Failure) -> bool:

@@ -20,6 +20,8 @@ from twisted.logger import Logger
 
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.tabletext import KeptBody, TableText
+from hatwisted.timing.ratelimit import RateLimit
+from hatwisted.timing.throttle import more_like_it
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.layout import MAX_TOPIC_LENGTH, SCHEDULE_TOPIC
 from hatwisted.wire.registration import (
@@ -47,6 +49,9 @@ from hatwisted.wire.topics import (
 MAX_TOPICS = 25_000
 """From so many on none is made by a send any more: with the groups' own topics a broker has no more than it can
 register. Operators may make more."""
+
+MADE_LINES = 10
+"""Lines a second that the log has of topics made on demand; clients can have thousands made in that time."""
 
 SCHEDULE_QUEUES = 18
 """One queue a delay level."""
@@ -123,6 +128,10 @@ class TopicConfigTable:
         self._on_made: list[Callable[[str], None]] = []
         self._text = TableText("topicConfigTable")
         self._body = KeptBody(lambda: encode_body(self.table()))
+        self._ordered_as: Mapping[str, object] | None = None
+        """By these names all topics are ordered as they should be; None: that isn't known."""
+        self._made_lines = RateLimit(clock, MADE_LINES)
+        self._made_silently = 0
         self.version = DataVersion(timestamp=self._now())
         self.filed = 0
         """When the table in the file that was read had changed last (ms); 0 without a file."""
@@ -215,23 +224,38 @@ class TopicConfigTable:
         return config
 
     def _make(self, config: TopicConfig) -> None:
-        self.put(config)
+        self._put(config)
+        if self._made_lines.admits(""):
+            self._tell(config, "created", self._made_silently)
+            self._made_silently = 0
+        else:
+            self._made_silently += 1
+        self._changed()
         for made in self._on_made:
             made(config.topic_name)
 
     def put(self, config: TopicConfig) -> None:
         """Make or change a topic."""
-        former = self._topics.get(config.topic_name)
+        known = config.topic_name in self._topics
+        self._put(config)
+        self._tell(config, "changed" if known else "created")
+        self._changed()
+
+    def _put(self, config: TopicConfig) -> None:
         self._topics[config.topic_name] = config
+        if self._ordered_as is not None and config.order != (config.topic_name in self._ordered_as):
+            self._ordered_as = None
+
+    def _tell(self, config: TopicConfig, done: str, left_out: int = 0) -> None:
         self._log.info(
-            "topic {topic} {made}: {read} queues to read, {write} to write, perm {perm}",
+            "topic {topic} {done}: {read} queues to read, {write} to write, perm {perm}{more}",
             topic=config.topic_name,
-            made="created" if former is None else "changed",
+            done=done,
             read=config.read_queue_nums,
             write=config.write_queue_nums,
             perm=config.perm,
+            more=more_like_it(left_out),
         )
-        self._changed()
 
     def delete(self, topic: str) -> None:
         """Forget a topic; that it's unknown is no error."""
@@ -240,10 +264,13 @@ class TopicConfigTable:
             self._changed()
 
     def set_ordered(self, topics: Mapping[str, object]) -> None:
-        """Exactly these topics are ordered, says a name server."""
+        """Exactly these topics are ordered, says a name server: with each answer to a registration."""
+        if topics == self._ordered_as:
+            return
         wrong = [config for name, config in self._topics.items() if config.order != (name in topics)]
         for config in wrong:
             self._topics[config.topic_name] = msgspec.structs.replace(config, order=not config.order)
+        self._ordered_as = topics
         if wrong:
             self._changed()
 
@@ -252,6 +279,7 @@ class TopicConfigTable:
         if table.data_version == self.version:
             return False
         self._topics = dict(table.topic_config_table)
+        self._ordered_as = None
         self.version = table.data_version
         self._notify()
         return True
@@ -295,5 +323,6 @@ class TopicConfigTable:
         """Take over topics.json: its topics join those of the first start. Raises ValueError."""
         table = decode_body(data, TopicTable)
         self._topics.update(table.topic_config_table)
+        self._ordered_as = None
         self.version = table.data_version
         self.filed = self.version.timestamp

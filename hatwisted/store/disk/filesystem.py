@@ -296,14 +296,17 @@ class PosixFileSystem:
 
     def makedirs(self, path: str) -> None:
         """See IFileSystem."""
-        parent = os.path.dirname(path)
-        if parent and not os.path.exists(parent):
-            self.makedirs(parent)
         try:
             os.mkdir(path, self._folder_mode)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
+        except FileNotFoundError:
+            parent = os.path.dirname(path)
+            if not parent or os.path.exists(parent):
+                raise
+            self.makedirs(parent)
+            self.makedirs(path)
 
     def remove(self, path: str) -> None:
         """See IFileSystem."""

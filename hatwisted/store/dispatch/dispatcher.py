@@ -18,11 +18,11 @@ here the dispatch stops at that offset and says so, since what is after it isn't
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -32,8 +32,9 @@ from hatwisted.logcodec.fewscan import FEW, Entry, decode_few
 from hatwisted.logcodec.queueruns import queue_codes, queue_entries, sorted_by_queue
 from hatwisted.logcodec.recordsearch import begins_record
 from hatwisted.logcodec.scan import MAX_RECORDS, Records, ScanEnd, Stop, gather, walk
+from hatwisted.store.dispatch.indexing import Indexing
 from hatwisted.store.errors import NoRecord, OtherFileSize, StoreError, StoreFull
-from hatwisted.store.index.indexfile import Ints, Item, Longs
+from hatwisted.store.index.indexfile import Item
 from hatwisted.store.index.indexservice import IndexService
 from hatwisted.store.interfaces import ArrivalListener, Buffer, GrownQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
@@ -78,7 +79,7 @@ class Dispatcher:
     ) -> None:
         self._source = log
         self._queues = queues
-        self._index = index
+        self._index = Indexing(index)
         self._delay_levels = delay_levels
         self._clock = clock
         self._arrival = arrival
@@ -86,7 +87,7 @@ class Dispatcher:
         self._next_offset = 0
         self._incomplete_until = 0
         self._known_below = 0
-        self._unindexed: tuple[Ints, Longs, Longs] | None = None
+        self._under_way: Generator[None, None, None] | None = None
         self.reput_offset = 0
         """Physical offset up to which queues and index are built."""
         self.logics_timestamp = 0
@@ -99,11 +100,11 @@ class Dispatcher:
     def begin_at(self, offset: int) -> None:
         """Start dispatching at a record's offset; queues and index may know some of what follows."""
         self.reput_offset = self._next_offset = offset
-        self._unindexed = None
+        self._index.forget()
+        self._under_way = None
         self._incomplete_until = 0
-        self._known_below = max(self._queues.max_physical, self._queues.deleted.max_physical)
-        if self._index is not None:
-            self._known_below = max(self._known_below, self._index.end_physical + 1)
+        queued = max(self._queues.max_physical, self._queues.deleted.max_physical)
+        self._known_below = max(queued, self._index.end_physical + 1)
 
     @property
     def behind_bytes(self) -> int:
@@ -111,17 +112,23 @@ class Dispatcher:
         return max(0, self._source.max_offset - self.reput_offset)
 
     @property
+    def under_way(self) -> bool:
+        """Has the last step stopped in its midst, for want of time?"""
+        return self._under_way is not None
+
+    @property
     def index_waits(self) -> bool:
         """Items wait for the next index file: nothing is dispatched before `when_index_ready`."""
-        return self._unindexed is not None
+        return self._index.waits
 
     def when_index_ready(self) -> Deferred[None]:
         """See IndexService.when_ready."""
-        return succeed(None) if self._index is None else self._index.when_ready()
+        return self._index.when_ready()
 
     def dispatch_some(self, max_bytes: int, max_seconds: float) -> int:
         """Dispatch until `max_bytes` or `max_seconds` are used up, or there is nothing more to do now;
-        returns the bytes consumed. A step once begun is done, so both limits may be passed by one step.
+        returns the bytes consumed. A step passes both limits at most by what has no costly part: what makes files
+        stops in its midst.
 
         Raises StoreFull or another OSError (the same bytes come again next time), and NoRecord where the
         log holds no valid record.
@@ -131,10 +138,10 @@ class Dispatcher:
         while self.reput_offset - start < max_bytes:
             before = self.reput_offset
             try:
-                self._step()
+                self._step_on(deadline)
             finally:
                 self._tell()
-            if self.reput_offset == before or self.reput_offset >= self._source.max_offset:
+            if self._under_way or self.reput_offset == before or self.reput_offset >= self._source.max_offset:
                 break
             if self._clock.seconds() >= deadline:
                 break
@@ -148,11 +155,22 @@ class Dispatcher:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _step(self) -> None:
-        if self._unindexed is not None and not self._index_columns(*self._unindexed):
-            return
+    def _step_on(self, deadline: float) -> None:
+        """Begin a step, or go on with the one under way, until it's done or it's late."""
+        steps, self._under_way = self._under_way or self._step(), None
+        for _ in steps:
+            if self._clock.seconds() >= deadline:
+                self._under_way = steps
+                break
+
+    def _step(self) -> Generator[None, None, None]:
+        """One step, which stops after each part that may have been costly."""
+        if self._index.waits:
+            if not self._index.go_on():
+                return
+            self.reput_offset = self._next_offset
         pieces = self._next_pieces()
-        if not pieces or self._dispatch_usual(pieces):
+        if not pieces or (yield from self._dispatch_usual(pieces)):
             return
         chunk, positions, end = self._next_records(b"".join(pieces))
         base = self.reput_offset
@@ -160,12 +178,12 @@ class Dispatcher:
             entries, end = decode_few(chunk, base, positions, end, self._delay_levels)
             self._next_offset = self._behind(base, end)
             self.records_total += len(entries)
-            done = self._dispatch_few(entries)
+            done = yield from self._dispatch_few(entries)
         else:
             scan = gather(chunk, base, positions, end)
             self._next_offset = self._behind(base, scan.end)
             self.records_total += len(scan)
-            done = self._dispatch_columns(scan)
+            done = yield from self._dispatch_columns(scan)
         if done:
             self.reput_offset = self._next_offset
 
@@ -234,13 +252,13 @@ class Dispatcher:
 
     # -- usual records, compiled -----------------------------------------------------------------------------
 
-    def _dispatch_usual(self, pieces: list[Buffer]) -> bool:
+    def _dispatch_usual(self, pieces: list[Buffer]) -> Generator[None, None, bool]:
         """Dispatch the usual records that the pieces begin with. False if there are none, or queues or index may
         know some of what follows: then the ordinary ways have to look at each record."""
         base, index = self.reput_offset, self._index
-        if usual_records is None or base < self._known_below or (index and base <= index.end_physical):
+        if usual_records is None or base < self._known_below or base <= index.end_physical:
             return False
-        found = usual_records(pieces, base, index is not None, self._queues.by_name, self._grown)
+        found = usual_records(pieces, base, index.wanted, self._queues.by_name, self._grown)
         if found is None:
             return False
         self._next_offset = end = base + found.size
@@ -251,45 +269,33 @@ class Dispatcher:
         self.dispatched_timestamp = found.stored
         for topic, queue_id, first, physical, run in found.runs:
             self._append(topic, queue_id, first, run, physical)
+            yield
         self.logics_timestamp = max(self.logics_timestamp, found.queued)
         hashes = np.frombuffer(found.hashes, np.int32)
         offsets, stamps = (np.frombuffer(each, np.int64) for each in (found.physical, found.timestamps))
         if found.records <= FEW:
             columns = (column.tolist() for column in (hashes, offsets, stamps))
-            taken = self._index_few(list(zip(*columns, strict=True)))
+            taken = index.take_few(list(zip(*columns, strict=True)))
         else:
-            taken = not found.hashes or self._index_columns(hashes, offsets, stamps)
+            taken = index.take(hashes, offsets, stamps)
         if taken:
             self.reput_offset = self._next_offset
         return True
 
     # -- record by record ------------------------------------------------------------------------------------
 
-    def _dispatch_few(self, entries: list[Entry]) -> bool:
+    def _dispatch_few(self, entries: list[Entry]) -> Generator[None, None, bool]:
         """Queues first, then index; whether the index took everything."""
         items: list[Item] = []
         for entry in entries:
             if not entry.sys_flag & layout.SYS_UNQUEUED:
                 self._queue_one(entry)
+                yield
             for key_hash in entry.key_hashes:
                 items.append((key_hash, entry.physical_offset, entry.store_timestamp))
         if entries:
             self.dispatched_timestamp = entries[-1].store_timestamp
-        return self._index_few(items)
-
-    def _index_few(self, items: list[Item]) -> bool:
-        """As `_index_columns`, of a handful, some of which the index may have."""
-        index = self._index
-        if index is None or not items:
-            return True
-        if items[0][1] <= index.end_physical:
-            items = items[index.resume([item[1] for item in items], [item[2] for item in items]) :]
-        taken = index.append_few(items)
-        if taken == len(items):
-            return True
-        hashes, physical, timestamps = zip(*items[taken:], strict=True)
-        self._unindexed = (np.array(hashes, np.int32), np.array(physical), np.array(timestamps))
-        return False
+        return self._index.take_few(items)
 
     def _queue_one(self, entry: Entry) -> None:
         packed = layout.QUEUE_ENTRY.pack(entry.physical_offset, entry.size, entry.tags_code)
@@ -298,7 +304,7 @@ class Dispatcher:
 
     # -- by columns ------------------------------------------------------------------------------------------
 
-    def _dispatch_columns(self, scan: Records) -> bool:
+    def _dispatch_columns(self, scan: Records) -> Generator[None, None, bool]:
         """As `_dispatch_few`."""
         if len(scan):
             self.dispatched_timestamp = int(scan.store_timestamps[-1])
@@ -306,29 +312,14 @@ class Dispatcher:
             scan = self._without_known(scan)
         if not len(scan):
             return True
-        columns = dispatch_columns(scan, self._delay_levels, keys=self._index is not None)
-        self._append_to_queues(scan, columns)
-        index = self._index
-        if index is None or not len(columns.item_rows):
-            return True
+        columns = dispatch_columns(scan, self._delay_levels, keys=self._index.wanted)
+        yield from self._append_to_queues(scan, columns)
         rows = columns.item_rows
-        hashes, physical = columns.item_hashes, scan.physical_offsets[rows]
-        timestamps = scan.store_timestamps[rows]
-        if int(physical[0]) <= index.end_physical:
-            known = index.resume(physical, timestamps)
-            hashes, physical, timestamps = hashes[known:], physical[known:], timestamps[known:]
-        return self._index_columns(hashes, physical, timestamps)
-
-    def _index_columns(self, hashes: Ints, physical: Longs, timestamps: Longs) -> bool:
-        """Offer items to the index; what it doesn't take yet is kept. Whether it took everything."""
-        assert self._index is not None
-        taken = self._index.append(hashes, physical, timestamps)
-        if taken < len(hashes):
-            self._unindexed = hashes[taken:], physical[taken:], timestamps[taken:]
-            return False
-        self._unindexed = None
-        self.reput_offset = self._next_offset
-        return True
+        if not len(rows):
+            return True
+        return self._index.take_new(
+            columns.item_hashes, scan.physical_offsets[rows], scan.store_timestamps[rows]
+        )
 
     def _without_known(self, scan: Records) -> Records:
         """Only the records that their queue or the index doesn't have yet: a dispatch after a restart mostly
@@ -342,11 +333,11 @@ class Dispatcher:
         ]
         queued = ends <= np.array(reached, np.int64)[inverse]
         queued |= (scan.sys_flags & layout.SYS_UNQUEUED) != 0
-        if self._index is not None:
+        if self._index.wanted:
             queued &= scan.physical_offsets < self._index.end_physical
         return scan.take(~queued)
 
-    def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> None:
+    def _append_to_queues(self, scan: Records, columns: DispatchColumns) -> Generator[None, None, None]:
         """One append for every run of consecutive entries of a queue."""
         rows, firsts = sorted_by_queue(scan)
         if not len(rows):
@@ -370,6 +361,7 @@ class Dispatcher:
                 grown.append(queue)
             else:
                 self._append(topic, queue_id, index, run, offset)
+                yield
         self.logics_timestamp = max(self.logics_timestamp, int(scan.store_timestamps[rows.max()]))
 
     def _append(self, topic: str, queue_id: int, index: int, run: bytes, offset: int) -> bool:

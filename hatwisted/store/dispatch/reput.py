@@ -204,7 +204,7 @@ class ReputService:
         if self._dispatcher.index_waits:
             self._waiting_for_index = True
             self._dispatcher.when_index_ready().addCallbacks(self._index_ready, self._index_failed)
-        elif done and self.behind_bytes:
+        elif (done or self._dispatcher.under_way) and self.behind_bytes:
             self._gathering = self.behind_bytes < STEP
             self._schedule(self._pause(self._slice_end - begin))
         elif self._stopping is not None:

@@ -113,6 +113,36 @@ class TestWindows(SynchronousTestCase):
         self.assertEqual(self.view("GROUP_GET_NUMS", "U@h")[0][0], 1)
         self.assertEqual(self.view("TOPIC_PUT_NUMS", "U")[0][0], 1)
 
+    def test_thousands_of_topics_are_sampled_in_steps(self):
+        self.patch(statsview, "SERIES_PER_STEP", 10)
+        self.puts(*(f"T{number}" for number in range(300)))
+        turns = []
+
+        def exists(_topic):
+            self.clock.rightNow += 0.0005
+            return True
+
+        later = self.clock.callLater
+        self.stats._topic_exists = exists
+        self.patch(self.clock, "callLater", lambda delay, *call: turns.append(delay) or later(delay, *call))
+        self.clock.advance(10)
+        self.assertGreaterEqual(turns.count(0), 300 // 10 - 1)
+        self.assertEqual(self.view("TOPIC_PUT_NUMS", "T299")[0][0], 1)
+        self.assertEqual(self.view("BROKER_PUT_NUMS", "C")[0][0], 300)
+
+    def test_a_walk_under_way_forgets_topics_that_are_gone_and_ends_with_the_stop(self):
+        self.patch(statsview, "SERIES_PER_STEP", 10)
+        self.puts(*(f"T{number}" for number in range(25)))
+        self.clock.advance(10)
+        self.deleted |= {"T3", "T24"}
+        self.clock.advance(10)
+        self.clock.advance(0)
+        self.assertEqual(set(self.store.topic_puts), {f"T{number}" for number in range(25)} - self.deleted)
+        self.clock.advance(10)
+        self.stats.stop()
+        self.clock.advance(60)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_what_is_sampled_is_bounded(self):
         self.patch(statsview, "MAX_SERIES", 3)
         for number in range(5):

@@ -11,6 +11,7 @@ from twisted.trial.unittest import TestCase
 from hatwisted.broker.identity import BrokerIdentity
 from hatwisted.broker.node.registration import (
     MAX_UNDER_WAY,
+    REGISTERING,
     UNREGISTER_TIMEOUT,
     KnownMaster,
     Registration,
@@ -144,6 +145,46 @@ class TestRegistering(RegistrationCase):
         yield registration.settled()
         self.assertEqual(len([name for name in server.routes.topics() if name[0] == "T"]), 201)
         self.assertLessEqual(len(seen), MAX_UNDER_WAY + 1)
+
+    @defer.inlineCallbacks
+    def test_topics_made_in_a_turn_go_out_with_the_first_and_after_a_rest(self):
+        server = self.name_server()
+        registration = self.broker(server.address)
+        registration.start()
+        yield registration.settled()
+        made = []
+        encode = registration._body._make
+
+        def slow():
+            made.append(self.clock.seconds())
+            self.clock.rightNow += 0.01
+            return encode()
+
+        registration._body._make = slow
+        for number in range(50):
+            registration.topics.for_send(f"T{number}", "TBW102", 4)
+        self.assertEqual(len(made), 1)
+        self.clock.advance(0.01 * (1 / REGISTERING - 1) - 0.001)
+        self.assertEqual(len(made), 1)
+        self.clock.advance(0.001)
+        self.assertEqual(len(made), 2)
+        yield registration.settled()
+        self.assertIsNotNone(server.routes.route("T49"))
+
+    @defer.inlineCallbacks
+    def test_a_registration_is_written_once_for_all_name_servers(self):
+        servers = [self.name_server() for _ in range(3)]
+        registration = self.broker(*(server.address for server in servers))
+        made = []
+        encode = registration._body._make
+        registration._body._make = lambda: made.append(1) or encode()
+        registration.start()
+        yield registration.settled()
+        self.assertEqual(len(made), 1)
+        registration.topics.for_send("T", "TBW102", 4)
+        yield registration.settled()
+        self.assertEqual(len(made), 2)
+        self.assertTrue(all(server.routes.route("T") for server in servers))
 
     @defer.inlineCallbacks
     def test_B109_every_30_s(self):

@@ -1,12 +1,13 @@
 """The topic table: files, first start, auto-creation, the slave's copy."""
 
 from twisted.internet.task import Clock
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.requests import Refusal
 from hatwisted.broker.topic import topicconfig
 from hatwisted.broker.topic.topicconfig import FirstTopics, TopicConfigTable, name_problem
-from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body
+from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, decode_body, encode_body
 from tests.support.golden import GOLDEN
 
 NOW = 1795221233.673
@@ -32,6 +33,36 @@ class TopicCase(SynchronousTestCase):
         self.assertEqual(found, self.topics.get(topic))
         self.assertEqual(found.read_queue_nums, found.write_queue_nums)
         return found.write_queue_nums, found.perm, found.topic_sys_flag
+
+
+class TestLines(TopicCase):
+    def lines(self):
+        found = []
+        observer = found.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(lambda: globalLogPublisher.removeObserver(observer))
+        return lambda: [
+            formatEvent(event) for event in found if "topic {topic}" in (event["log_format"] or "")
+        ]
+
+    def test_topics_made_by_the_thousand_get_some_lines_which_say_how_many_have_none(self):
+        lines = self.lines()
+        for number in range(1000):
+            self.send(f"T{number}")
+        told = len(lines())
+        self.assertIn(told, range(topicconfig.MADE_LINES, 2 * topicconfig.MADE_LINES))
+        self.assertEqual(lines()[0], "topic T0 created: 4 queues to read, 4 to write, perm 6")
+        self.clock.advance(1)
+        self.send("Last")
+        self.assertTrue(lines()[-1].endswith(f"perm 6 ({1000 - told} more like it were not logged)"))
+
+    def test_an_operators_changes_have_a_line_each(self):
+        lines = self.lines()
+        for number in range(100):
+            self.topics.put(TopicConfig(topic_name=f"T{number}"))
+        self.topics.put(TopicConfig(topic_name="T0"))
+        self.assertEqual(len(lines()), 101)
+        self.assertTrue(lines()[-1].startswith("topic T0 changed: "))
 
 
 class TestLimit(TopicCase):
@@ -160,6 +191,26 @@ class TestVersion(TopicCase):
         self.assertEqual(self.topics.version.counter, 3)
         self.topics.set_ordered({})
         self.assertFalse(self.topics.get("T").order)
+
+    def test_the_same_answer_again_orders_what_has_changed_since(self):
+        ordered = {"T": "broker-a:4"}
+        changes = (
+            lambda: self.send("T"),
+            lambda: self.topics.put(TopicConfig(topic_name="T")),
+            lambda: self.topics.put(TopicConfig(topic_name="U", order=True)),
+            lambda: (self.topics.delete("T"), self.send("T")),
+            lambda: self.topics.replace(self.table().table()) and self.send("T"),
+            lambda: self.topics.decode(encode_body(TopicTable(topic_config_table={"T": unordered}))),
+        )
+        unordered = TopicConfig(topic_name="T")
+        for change in changes:
+            change()
+            self.topics.set_ordered(dict(ordered))
+            counter = self.topics.version.counter
+            self.topics.set_ordered(dict(ordered))
+            self.assertEqual(self.topics.version.counter, counter)
+            found = [name for name in self.topics.names() if self.topics.get(name).order]
+            self.assertEqual(found, ["T"])
 
     def test_B101_slave_takes_over_the_masters_table_deletions_included(self):
         self.topics.put(TopicConfig(topic_name="Mine"))

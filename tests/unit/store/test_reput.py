@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypothesis import given
@@ -385,8 +386,8 @@ class ReputTests(StoreTestCase):
         """Let every step of the dispatch take this long on the clock."""
         step = store.dispatcher._step
 
-        def slow() -> None:
-            step()
+        def slow() -> Iterator[None]:
+            yield from step()
             store.clock.rightNow += seconds
 
         self.patch(store.dispatcher, "_step", slow)
@@ -403,6 +404,85 @@ class ReputTests(StoreTestCase):
         (call,) = store.clock.getDelayedCalls()
         pause = call.getTime() - store.clock.seconds()
         self.assertAlmostEqual(1.2 * SLICE / (1.2 * SLICE + pause), reput_module.CATCH_UP_SHARE, 2)
+
+    def slow_queues(self, store: SampleStore, seconds: float) -> None:
+        """Let every write to a queue's files take this long on the clock."""
+        append = store.queues.append
+
+        def slow(*args: object) -> object:
+            store.clock.rightNow += seconds
+            return append(*args)  # type: ignore[arg-type]
+
+        self.patch(store.queues, "append", slow)
+
+    def new_topics(self, count: int) -> LogBuilder:
+        """One message of each."""
+        writer = LogBuilder()
+        for number in range(count):
+            writer.add(f"T{number}")
+        return writer
+
+    def test_many_new_queues_are_made_in_many_slices(self) -> None:
+        for count in (FEW, FEW + 1, 300):
+            for pure in (False, True):
+                with self.subTest(count=count, pure=pure):
+                    if pure:
+                        self.patch(dispatcher_module, "usual_records", None)
+                    store, service, _ = self.running()
+                    writer = self.new_topics(count)
+                    store.clock.advance(60)
+                    self.slow_queues(store, SLICE * 0.4)
+                    made = service.slices_total
+                    self.feed(store, writer.data[store.log.max_offset :])
+                    service.wake()
+                    store.clock.advance(0)
+                    self.assertLess(service.slices_total - made, 3)
+                    self.assertLessEqual(len(store.contents()), 3 * (service.slices_total - made))
+                    before = -1
+                    while service.behind_bytes and len(store.contents()) > before:
+                        before = len(store.contents())
+                        store.clock.advance(1)
+                    self.assertGreaterEqual(service.slices_total - made, count // 3)
+                    self.assertDispatched(store, writer.data)
+                    self.assertEqual(service.behind_bytes, 0)
+
+    def test_a_step_that_fails_in_its_midst_comes_again(self) -> None:
+        for pure in (False, True):
+            with self.subTest(pure=pure):
+                if pure:
+                    self.patch(dispatcher_module, "usual_records", None)
+                store, service, _ = self.running()
+                writer = self.new_topics(100)
+                self.slow_queues(store, SLICE * 0.4)
+                self.feed(store, writer.data[store.log.max_offset :])
+                service.wake()
+                store.clock.advance(0)
+                slow = store.queues.append
+
+                def full(*_args: object) -> object:
+                    raise StoreFull("no room for queue files")
+
+                self.patch(store.queues, "append", full)
+                store.clock.advance(1)
+                self.assertEqual(service.stalled_reason, "no room for queue files")
+                self.assertFalse(store.dispatcher.under_way)
+                store.queues.append = slow  # type: ignore[method-assign]
+                for _ in range(100):
+                    store.clock.advance(RETRY)
+                self.assertIsNone(service.stalled_reason)
+                self.assertDispatched(store, writer.data)
+
+    def test_dispatch_begins_anew_elsewhere_whatever_was_under_way(self) -> None:
+        store = self.store()
+        self.slow_queues(store, SLICE)
+        writer = self.new_topics(50)
+        self.feed(store, writer.data)
+        store.dispatcher.dispatch_some(1 << 20, SLICE)
+        self.assertTrue(store.dispatcher.under_way)
+        store.dispatcher.begin_at(0)
+        self.assertFalse(store.dispatcher.under_way)
+        store.dispatch_all()
+        self.assertDispatched(store, writer.data)
 
     def test_a_rest_of_less_than_a_step_is_dispatched_with_the_next_step_that_comes(self) -> None:
         self.small_steps()
