@@ -106,10 +106,11 @@ class RemotingConnection(Protocol):
             return
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
-        if hasattr(transport, "bufferSize"):
-            transport.bufferSize = READ_SIZE
-        if hasattr(transport, "SEND_LIMIT"):
-            transport.SEND_LIMIT = WRITE_SIZE
+        carrier = getattr(transport, "below", transport)  # beneath TLS, which passes on no setting
+        if hasattr(carrier, "bufferSize"):
+            carrier.bufferSize = READ_SIZE
+        if hasattr(carrier, "SEND_LIMIT"):
+            carrier.SEND_LIMIT = WRITE_SIZE
         cast(IConsumer, transport).registerProducer(self, True)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

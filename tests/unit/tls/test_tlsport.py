@@ -16,6 +16,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.remoting import server
 from hatwisted.remoting.eagerwrite import write_now
 from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.proxyprotocol import ProxiedFactory
@@ -123,6 +124,16 @@ class PermissiveTests(TlsPortCase):
         self.echo(client)
         (connection,) = self.served.connections
         self.assertIs(connection.transport.protocol, connection)  # type: ignore[union-attr]
+
+    def test_the_socket_beneath_tls_is_set_as_that_of_a_plain_connection(self) -> None:
+        self.patch(server, "READ_SIZE", 12_345)
+        self.successResultOf(self.connect())
+        self.connect_plainly()
+        encrypted, plain = self.served.connections
+        for connection in (encrypted, plain):
+            carrier = getattr(connection.transport, "below", connection.transport)
+            self.assertEqual(carrier.bufferSize, 12_345)
+        self.assertIsNot(encrypted.transport, getattr(encrypted.transport, "below", None))
 
     def test_what_one_read_brings_is_one_batch(self) -> None:
         client = self.successResultOf(self.connect())
