@@ -48,7 +48,8 @@ FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
 TRIES: Final = 40
 """Of a commit: each loses to any other writer's that comes between look and leap."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
+FIRST_PAUSE: Final = 0.01
+LONGEST_PAUSE: Final = 1.0
 """Seconds, up to which one waits before the next try; twice as long each time."""
 SETTLED: Final = "settled"
 """Within a claim's note."""
