@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from hatwisted.pipeline.delta.commits import landed_since
-from hatwisted.pipeline.delta.queuetails import NOTE
+from hatwisted.pipeline.delta.notes import NOTE
 from hatwisted.pipeline.errors import PipelineError
 from tests.fuzz.target import Target
 

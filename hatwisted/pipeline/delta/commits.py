@@ -3,8 +3,8 @@
 A batch goes into the table as one Delta commit: all its files, the application id of the landing with the
 batch's number, and the run's claim. Delta's log keeps the last number of every application id, so a batch that
 is repeated after a crash is recognised; delta-rs doesn't refuse it by itself, which is why the number is looked
-up first. A commit of the same application between check and commit fails in delta-rs as a concurrent transaction,
-and the check is repeated.
+up first. A commit is made right after the version that was looked at, or not at all: whatever commit comes in
+between, the look is repeated.
 
 A run begins with a claim: a commit without files that raises the epoch of each of its brokers. A commit names
 the epochs it was made under, so whatever a killed run's executors still do, it is refused from then on. That is
@@ -15,33 +15,42 @@ lock file alone was rejected: Spark's JVM outlives its killed driver program by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import takewhile
+from random import random
+from time import sleep
+from typing import Any, Final, TypeVar
 
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table
+from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.features import check_features
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.notes import NOTE, Notes
 from hatwisted.pipeline.delta.queuetails import (
     BY_QUEUE,
-    NOTE,
     QueueTails,
     landed_by_queue,
     landed_queues,
     noted_queues,
     queue_note,
-    was_taken_back,
 )
-from hatwisted.pipeline.delta.tails import Tail, further, noted_tails, tails_note
+from hatwisted.pipeline.delta.tails import Tail, further, landed_tails, noted_tails, tails_note
+
+Made = TypeVar("Made")
 
 FENCE: Final = "hatwisted.land/broker/"
 """Application ids of the epochs, followed by a broker's name."""
+TRIES: Final = 40
+"""Of a commit: each loses to any other writer's that comes between look and leap."""
+FIRST_PAUSE: Final = 0.01
+LONGEST_PAUSE: Final = 1.0
+"""Seconds, up to which one waits before the next try; twice as long each time."""
 SETTLED: Final = "settled"
 """Within a claim's note."""
 DEAD_LETTERS: Final = "dead_letters"
@@ -115,29 +124,26 @@ def claim(
     - settled: the version up to which no commit's dead letters are missing (deadletters.py)
     - held: a claim of some of the brokers that this run has had so far; Fenced if it has ended
     """
-    refusal = None
     more: dict[str, Any] = {BY_QUEUE: by_queue} | ({} if settled is None else {SETTLED: settled})
-    for _ in range(ATTEMPTS):
-        table = open_table(path)
+
+    def attempt(notes: Notes) -> Claim:
+        table = notes.table
         if held is not None:
             held.check(table, path)
-        for broker in sorted(() if by_queue else landed_by_queue(table, writer.brokers)):
+        for broker in sorted(() if by_queue else landed_by_queue(notes, writer.brokers)):
             raise ByQueue(
                 f"{path}: broker {broker} was landed from a cluster, queue by queue, so its store can't say what"
                 " the table lacks: land the cluster, or the store into another table"
             )
         epochs = [table.transaction_version(FENCE + broker) or 0 for broker in writer.brokers]
         found = Claim(writer, max(epochs, default=0) + 1, by_queue)
-        try:
-            note = found.note | more | tails_note(noted_tails(table))
-            _commit(table, [], found.transactions(), note)
-        except CommitFailedError as error:
-            refusal = error
-            continue
+        tails = noted_tails(notes)
+        if not by_queue:  # from here on it's said, also of rows of which nobody has said it
+            tails |= landed_tails(path, writer.brokers, notes)
+        _commit(table, [], found.transactions(), found.note | more | tails_note(tails))
         return found
-    raise WrongTable(
-        f"{path}: no claim after {ATTEMPTS} attempts: {refusal}; try again when fewer writers are active"
-    )
+
+    return _against_others(path, attempt, "no claim")
 
 
 def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
@@ -172,16 +178,17 @@ def commit_files(
     - held: the claim
     - brought: what it says of itself besides
     """
-    refusal, brought = None, brought or Brought()
-    for _ in range(ATTEMPTS):
-        table = open_table(path)
+    brought = brought or Brought()
+
+    def attempt(notes: Notes) -> bool:
+        table = notes.table
         if held is not None:
             held.check(table, path)
         last = table.transaction_version(application)
         if last is not None and last >= number:
             return False
         check_features(table, path)
-        if held is not None and was_taken_back(table, application, held.note):
+        if held is not None and notes.was_taken_back(application, held.note):
             raise WrongTable(
                 f"{path}: was restored to an earlier version while rows were written: start the landing again"
             )
@@ -189,21 +196,18 @@ def commit_files(
         note = _note(files, application, number) | dict(brought.note)
         if held is not None:
             note["brokers"] = list(held.writer.brokers)
-            note |= tails_note(_tails(table, held, brought))
+            note |= tails_note(_tails(notes, held, brought))
             if held.by_queue:
-                note |= queue_note(noted_queues(table, held.writer.brokers), brought.queues)
-        try:
-            _commit(table, [_add(file) for file in files], transactions, note)
-        except CommitFailedError as error:
-            refusal = error
-            continue
+                note |= queue_note(noted_queues(notes, held.writer.brokers), brought.queues)
+        _commit(table, [_add(file) for file in files], transactions, note)
         return True
-    raise WrongTable(f"{path}: batch {number} wasn't committed in {ATTEMPTS} attempts: {refusal}")
+
+    return _against_others(path, attempt, f"batch {number} wasn't committed")
 
 
-def _tails(table: DeltaTable, held: Claim, brought: Brought) -> dict[str, Tail]:
+def _tails(notes: Notes, held: Claim, brought: Brought) -> dict[str, Tail]:
     """Where brokers' rows end with a batch; of those that come queue by queue they end nowhere."""
-    before = noted_tails(table)
+    before = noted_tails(notes)
     if held.by_queue:
         return {broker: tail for broker, tail in before.items() if broker not in held.writer.brokers}
     return further(before, brought.tails)
@@ -211,29 +215,48 @@ def _tails(table: DeltaTable, held: Claim, brought: Brought) -> dict[str, Tail]:
 
 def note_queues(path: str, held: Claim) -> QueueTails:
     """Where each queue of the claim's brokers ends, and a commit that says so, unless it's said already."""
-    refusal = None
-    for _ in range(ATTEMPTS):
-        table = open_table(path)
-        held.check(table, path)
+
+    def attempt(notes: Notes) -> QueueTails:
+        held.check(notes.table, path)
         brokers = held.writer.brokers
-        queues = landed_queues(path, table, brokers)
-        if not noted_queues(table, brokers)[1]:
+        queues = landed_queues(notes, brokers)
+        if not noted_queues(notes, brokers)[1]:
             return queues
         note = queue_note((queues, frozenset()), {}) | {"brokers": list(brokers)}
-        note |= tails_note(_tails(table, held, Brought()))
+        note |= tails_note(noted_tails(notes))
+        _commit(notes.table, [], held.transactions(), note)
+        return queues
+
+    return _against_others(path, attempt, "where its queues end wasn't noted")
+
+
+def _against_others(path: str, attempt: Callable[[Notes], Made], failure: str) -> Made:
+    """What comes of the first attempt that no other writer's commit comes before.
+
+    - path: of the table
+    - attempt: looks at the table as it is, and commits right after that version; CommitFailedError if another
+      commit is there
+    - failure: what to say if it's so each time
+    """
+    for number in range(TRIES):
         try:
-            _commit(table, [], held.transactions(), note)
+            return attempt(Notes(path, open_table(path)))
         except CommitFailedError as error:
             refusal = error
-            continue
-        return queues
-    raise WrongTable(f"{path}: where its queues end wasn't noted in {ATTEMPTS} attempts: {refusal}")
+        sleep(random() * min(LONGEST_PAUSE, FIRST_PAUSE * 2**number))
+    raise WrongTable(
+        f"{path}: {failure} in {TRIES} attempts: {refusal}; try again when fewer writers are active"
+    )
 
 
 def _commit(
     table: DeltaTable, adds: Sequence[AddAction], transactions: list[Transaction], note: Mapping[str, Any]
 ) -> None:
-    properties = CommitProperties(app_transactions=transactions, custom_metadata={NOTE: dict(note)})
+    """Right after the version that was looked at. delta-rs would also take it after others' commits: what it says
+    of their brokers' ends wasn't true then, and a restored version might lack what it goes on after."""
+    properties = CommitProperties(
+        app_transactions=transactions, custom_metadata={NOTE: dict(note)}, max_commit_retries=0
+    )
     columns = table.metadata().partition_columns
     table.create_write_transaction([*adds], "append", table.schema(), columns, commit_properties=properties)
 
@@ -274,19 +297,8 @@ def landed_since(path: str, version: int, application: str) -> Landed:
 
     Raises WrongTable if somebody has written what can't be read.
     """
-    table = open_table(path)
-    fresh = table.version() - version
-    if fresh <= 0:
-        return Landed()
-    try:
-        history = table.history(fresh)
-    except DeltaError as error:
-        raise WrongTable(f"{path}: its history can't be read: {one_line(error)}") from error
-    ours = [
-        (entry["version"], note)
-        for entry in history
-        if isinstance(note := entry.get(NOTE), dict) and note.get("application") == application
-    ]
+    fresh = takewhile(lambda note: note.version > version, Notes(path).all())
+    ours = [(note.version, note.said) for note in fresh if note.said.get("application") == application]
     try:
         rows, files, size, log_bytes = (
             sum(int(note[name]) for _, note in ours) for name in ("rows", "files", "bytes", "log_bytes")

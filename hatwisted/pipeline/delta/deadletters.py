@@ -25,13 +25,11 @@ from hatwisted.pipeline.delta.commits import DEAD_LETTERS, SETTLED, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import is_table, open_table
 from hatwisted.pipeline.delta.landedrows import landed_schema
-from hatwisted.pipeline.delta.queuetails import NOTE
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 from hatwisted.pipeline.schemas.typedcolumns import WHY
 
 SUFFIX: Final = "__dlq"
-HISTORY: Final = 100
-"""Commits that are looked at first; then ten times as many."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,21 +84,12 @@ def _is_missing(beside: str, application: str, number: int) -> bool:
 def _unsettled(path: str) -> Iterator[Mapping[str, Any]]:
     """The notes of batches with dead letters that nobody has looked at yet, the latest first; of each landing its
     last one, since those before it were done when it committed that."""
-    table, looked_at, done = open_table(path), HISTORY, 0
     settled, seen = -1, set[str]()
-    while True:
-        history = table.history(looked_at)
-        for entry in history[done:]:
-            if entry["version"] <= settled:
-                return
-            note = entry.get(NOTE)
-            if not isinstance(note, dict):
-                continue
-            if isinstance(note.get(SETTLED), int):
-                settled = max(settled, note[SETTLED])
-            if DEAD_LETTERS in note and (application := str(note["application"])) not in seen:
-                seen.add(application)
-                yield note
-        if len(history) < looked_at:
+    for version, note, _ in Notes(path).all():
+        if version <= settled:
             return
-        done, looked_at = len(history), looked_at * 10
+        if isinstance(note.get(SETTLED), int):
+            settled = max(settled, note[SETTLED])
+        if DEAD_LETTERS in note and (application := str(note["application"])) not in seen:
+            seen.add(application)
+            yield note

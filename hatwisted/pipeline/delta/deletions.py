@@ -6,6 +6,7 @@ Spark's Delta writes them. delta-rs gives Arrow no dataset of a table that may h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -65,8 +66,23 @@ def counting_rows(table: DeltaTable, path: str, columns: Sequence[str]) -> Itera
     - columns: of it
     """
     chosen = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    with _plainly(path):
+        query = iter(QueryBuilder().register(_NAME, table).execute(f"SELECT {chosen} FROM {_NAME}"))
+    while True:
+        with _plainly(path):
+            batch = next(query, None)
+        if batch is None:
+            return
+        yield pa.record_batch(batch)
+
+
+@contextmanager
+def _plainly(path: str) -> Iterator[None]:
+    """What delta-rs can't read, as a broken file, is told with the table's name: it raises a bare Exception as it
+    comes to it."""
     try:
-        query = QueryBuilder().register(_NAME, table).execute(f"SELECT {chosen} FROM {_NAME}")
-    except DeltaError as error:
+        yield
+    except Exception as error:
+        if type(error) is not Exception and not isinstance(error, DeltaError):
+            raise
         raise WrongTable(f"{path}: can't be read by delta-rs: {said(error)}") from error
-    yield from map(pa.record_batch, query)

@@ -189,7 +189,7 @@ class Shape:
 
 @dataclass
 class WrittenFiles:
-    """Whole files that no commit mentions yet; `counts` of dead letters by reason; `reach` of a landing's rows."""
+    """Whole files that no commit mentions yet; `counts` of dead letters by reason; `reach` of a log's rows."""
 
     files: list[DataFile] = field(default_factory=list)
     dead: list[DataFile] = field(default_factory=list)
@@ -219,7 +219,7 @@ def landed_files(
     - schemas: of topics
     """
     shape = landed_shape(path, columns, schemas)
-    return LandedFiles(shape, writer=held.writer.digest, epoch=held.epoch)
+    return LandedFiles(shape, writer=held.writer.digest, epoch=held.epoch, by_queue=held.by_queue)
 
 
 def landed_shape(path: str, columns: Sequence[str] | None, schemas: Sequence[TopicSchema]) -> Shape:
@@ -238,13 +238,14 @@ class LandedFiles:
     - shape: what is written where
     - writer: digest of who writes, for the files' names
     - epoch: of the run, for the files' names; 0: of no landing
+    - by_queue: does it land queues? Then it doesn't matter where in the logs the rows lie
     """
 
-    def __init__(self, shape: Shape, *, writer: str, epoch: int) -> None:
+    def __init__(self, shape: Shape, *, writer: str, epoch: int, by_queue: bool = False) -> None:
         self._shape = shape
         self._typed = TypedColumns(shape.schemas, shape.rows)
         self._counts = Counter[str]()
-        self._reach: Reach | None = Reach() if epoch else None
+        self._reach: Reach | None = Reach() if epoch and not by_queue else None
         self._files = DataFiles(shape.path, shape.rows, shape.partition_by, writer=writer, epoch=epoch)
         self._dead: DataFiles | None = None
         if shape.dead is not None:

@@ -14,23 +14,20 @@ one with fewer messages, the rows of before have higher offsets than the last on
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta.deltatable import table_rows
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.wire.messagequeue import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
-NOTE: Final = "hatwisted"
-"""Key of what a commit says about itself in Delta's commit information."""
 BY_QUEUE: Final = "by_queue"
 """Within a claim's note."""
 NOTED_QUEUES: Final = 10_000
@@ -39,8 +36,6 @@ _QUEUE: Final = ("topic", "broker", "queue_id")
 _PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp")
 PLACE_COLUMNS: Final = (*_QUEUE, *_PLACE)
 """What `last_of_queues` needs."""
-_FIRST_LOOK: Final = 2
-"""Commits looked at for a note; ten times as many each time that none has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +82,27 @@ def later(ones: QueueTails, others: QueueTails) -> QueueTails:
     return found
 
 
-def landed_queues(path: str, table: DeltaTable, brokers: Iterable[str]) -> QueueTails:
+def landed_queues(notes: Notes, brokers: Iterable[str]) -> QueueTails:
     """The tail of each queue of these brokers that has rows in a version of a table.
 
-    - path: of the table
-    - table: its version
+    - notes: of its commits
     - brokers: their names
     """
-    found, unknown = noted_queues(table, brokers)
-    return _rows_tails(table_rows(table, path), unknown) | found if unknown else found
+    found, unknown = noted_queues(notes, brokers)
+    return _rows_tails(table_rows(notes.table, notes.path), unknown) | found if unknown else found
 
 
-def noted_queues(table: DeltaTable, brokers: Iterable[str]) -> tuple[QueueTails, frozenset[str]]:
-    """(what the table's commits say of these brokers' queues, the brokers of which they don't say all)."""
+def noted_queues(
+    notes: Iterable[Mapping[str, Any]], brokers: Iterable[str]
+) -> tuple[QueueTails, frozenset[str]]:
+    """(what a table's commits say of these brokers' queues, the brokers of which they don't say all).
+
+    - notes: what the commits say, the newest first
+    - brokers: their names
+    """
     found: QueueTails = {}
     waiting, unknown = set(brokers), set()
-    for note in _notes(table) if waiting else ():
+    for note in _of_rows(notes) if waiting else ():
         concerned = waiting.intersection(note.get("brokers", waiting))
         queues = _queues_in(note)
         if queues is None:
@@ -120,12 +120,16 @@ def noted_queues(table: DeltaTable, brokers: Iterable[str]) -> tuple[QueueTails,
     return found, frozenset(waiting | unknown)
 
 
-def landed_by_queue(table: DeltaTable, brokers: Iterable[str]) -> set[str]:
+def landed_by_queue(notes: Iterable[Mapping[str, Any]], brokers: Iterable[str]) -> set[str]:
     """Those of these brokers whose last rows came queue by queue: their log's last row says nothing of what lies
-    before it."""
+    before it.
+
+    - notes: what the table's commits say, the newest first
+    - brokers: their names
+    """
     found: set[str] = set()
     waiting = set(brokers)
-    for note in commit_notes(table) if waiting else ():
+    for note in notes if waiting else ():
         concerned = waiting.intersection(note.get("brokers", waiting))
         if "application" in note:
             found |= concerned & {queue.broker_name for queue in _queues_in(note) or ()}
@@ -154,70 +158,9 @@ def queue_note(before: tuple[QueueTails, frozenset[str]], moved: QueueTails) -> 
     return {"queues": tree, "complete": not unknown}
 
 
-def commit_notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
-    """What the table's commits say of themselves, the newest first, as far back as its history reaches; but for
-    those that were taken back by restoring an earlier version."""
-    return (note for note, holds in _all_notes(table) if holds)
-
-
-def was_taken_back(table: DeltaTable, application: str, claim: Mapping[str, Any] | None = None) -> bool:
-    """Has somebody restored a version from before the last batch of a landing?
-
-    - table: open
-    - application: the landing's name
-    - claim: what its run has noted of its claim; None: that may be taken back
-    """
-    for note, holds in _all_notes(table):
-        if note.get("application") == application:
-            return not holds
-        if claim is not None and note.items() >= claim.items():
-            return not holds
-    return False
-
-
-def _all_notes(table: DeltaTable) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """(what a commit says of itself, whether that still holds)."""
-    seen, looked_at, restored = 0, _FIRST_LOOK, math.inf
-    newest = table.history(1)[-1:]
-    while newest:
-        history = _upto(newest[0], table.history(looked_at))
-        for back, entry in enumerate(history[seen:], seen):
-            holds = table.version() - back <= restored
-            if holds and entry.get("operation") == "RESTORE":
-                restored = _restored(entry)
-            elif isinstance(note := entry.get(NOTE), dict):
-                yield note, holds
-        if len(history) < looked_at:
-            return
-        seen, looked_at = looked_at, looked_at * 10
-
-
-def _upto(newest: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """A version's history as delta-rs tells it, without the commits that have come since the table was opened: it
-    tells of them, too, and numbers them all down from that version (seen with 1.6.6).
-
-    - newest: what it tells of the version itself, whatever its number
-    - history: the newest first
-    """
-    same = (at for at, entry in enumerate(history) if _unnumbered(entry) == _unnumbered(newest))
-    return history[next(same, 0) :]
-
-
-def _unnumbered(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name != "version"}
-
-
-def _restored(entry: Mapping[str, Any]) -> int:
-    """Which version was restored; -1 if that isn't said, but a time: nothing of before is relied on then."""
-    try:
-        return int(entry["operationParameters"]["version"])
-    except (KeyError, TypeError, ValueError):
-        return -1
-
-
-def _notes(table: DeltaTable) -> Iterator[Mapping[str, Any]]:
+def _of_rows(notes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Those of commits that brought rows, or say where they end."""
-    return (note for note in commit_notes(table) if "application" in note or "queues" in note)
+    return (note for note in notes if "application" in note or "queues" in note)
 
 
 def _queues_in(note: Mapping[str, Any]) -> QueueTails | None:

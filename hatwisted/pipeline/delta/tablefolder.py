@@ -115,6 +115,12 @@ class TableFolder:
                 with self.open(f"{LOG_FOLDER}/{item.base_name}") as file:
                     yield file.read().decode()
 
+    def commit(self, version: int) -> bytes:
+        """One of them; raises FileNotFoundError."""
+        with self.open(f"{LOG_FOLDER}/{version:020}.json") as file:
+            text: bytes = file.read()
+            return text
+
     def has_others(self) -> bool:
         """Is there a file in its place, or something in it that isn't aside?"""
         files, inner = self._place("")

@@ -1,9 +1,9 @@
 """Where each broker's rows end in a table: the last landed record.
 
-Commits of landings say it, each for all brokers of the table, so that it stays what it is when somebody deletes
-the last rows or changes them, and goes back when an earlier version is restored. The rows count as well, found by
-the files' statistics: in tables of before, where somebody else has put rows of beyond the place into the table,
-and where no commit that is left says anything.
+Commits of landings say it, claims among them, each for all brokers of the table of which anything is said, so that
+it stays what it is when somebody deletes the last rows or changes them, and goes back when an earlier version is
+restored. The rows count as well, found by the files' statistics: in tables of before, up to the first claim, where
+somebody else has put rows of beyond the place into the table, and where no commit that is left says anything.
 
 Two things depend on it. A landing whose checkpoint is new continues after these records instead of landing them
 twice. And a store is only accepted if it holds exactly the record that the table has last: the broker's name alone
@@ -20,10 +20,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
-from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.queuetails import commit_notes
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.tablefolder import TableFolder
 
 TAILS: Final = "tails"
@@ -52,29 +50,30 @@ class Tail:
         return self.physical_offset + self.size
 
 
-def landed_tails(path: str, brokers: Iterable[str], table: DeltaTable | None = None) -> dict[str, Tail]:
+def landed_tails(path: str, brokers: Iterable[str], notes: Notes | None = None) -> dict[str, Tail]:
     """The tail of each broker of which rows have landed in the table; reads one file per broker, mostly.
 
     - path: of the table
     - brokers: which
-    - table: a version of it; None: the newest
+    - notes: of a version of it; None: the newest
     """
-    table = open_table(path) if table is None else table
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    notes = Notes(path) if notes is None else notes
+    actions = pa.table(notes.table.get_add_actions(flatten=True)).to_pylist()
     files = sorted((_bounds(action) for action in actions), key=lambda found: found.last, reverse=True)
     wanted = tuple(brokers)
     found = {broker: tail for broker in wanted if (tail := _tail(path, files, broker)) is not None}
-    said = noted_tails(table) if wanted else {}
+    said = noted_tails(notes) if wanted else {}
     return further({broker: said[broker] for broker in wanted if broker in said}, found)
 
 
-def noted_tails(table: DeltaTable) -> dict[str, Tail]:
-    """The tails of all brokers, as the last landing's commits say it. table: its version"""
-    for note in commit_notes(table):
+def noted_tails(notes: Iterable[Mapping[str, Any]]) -> dict[str, Tail]:
+    """The tails of all brokers of which they are said. notes: what the table's commits say, the newest first"""
+    moved: set[str] = set()
+    for note in notes:
         if TAILS in note:
-            return _understood(note[TAILS])
-        if "claim" in note or ("application" in note and "brokers" in note):
-            break  # a landing of before, and so are those before it
+            return {broker: tail for broker, tail in _understood(note[TAILS]).items() if broker not in moved}
+        if "application" in note:
+            moved.update(note.get("brokers", ()))  # by a landing of before, which doesn't say where to
     return {}
 
 

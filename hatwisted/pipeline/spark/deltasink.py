@@ -126,7 +126,9 @@ class _TableWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task: every row into files of its own, finished or removed."""
         claim = self._options.claim or NO_CLAIM
-        files = LandedFiles(self._shape, writer=claim.writer.digest, epoch=claim.epoch)
+        files = LandedFiles(
+            self._shape, writer=claim.writer.digest, epoch=claim.epoch, by_queue=claim.by_queue
+        )
         brokers: set[str] = set()
         queues: QueueTails = {}
         try:

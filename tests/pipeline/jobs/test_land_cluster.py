@@ -16,6 +16,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.queuetails import noted_queues
 from hatwisted.pipeline.iceberg.queuenotes import landed_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
@@ -52,7 +53,7 @@ def rows_of(table: LandedTable, *columns: str) -> list[tuple[Any, ...]]:
 def without_a_note(table: LandedTable, broker: str) -> Collection[str]:
     """This broker, if the table doesn't say of all of its queues where they end."""
     if table.name == str(table.place):
-        return noted_queues(DeltaTable(table.name), [broker])[1]
+        return noted_queues(Notes(table.name), [broker])[1]
     return landed_queues(load_catalog("lake").load_table("rocketmq.messages"), table.name, [broker])[1]
 
 

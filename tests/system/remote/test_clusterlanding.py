@@ -23,7 +23,8 @@ from hatwisted.clientcore.errors import BrokerGone, OffsetsGone
 from hatwisted.pipeline.delta import landedfiles
 from hatwisted.pipeline.delta.commits import claim
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.queuetails import NOTE, noted_queues
+from hatwisted.pipeline.delta.notes import NOTE, Notes
+from hatwisted.pipeline.delta.queuetails import noted_queues
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for
 from tests.support import landingcase
 from tests.support.landingcase import OTHER, LandingCase, created_again, more, of
@@ -56,7 +57,7 @@ class OnceTests(LandingCase):
             more(master, count)
             self.land()
             self.assertEqual(self.rows(), of(BROKER, master.high))
-            _, unknown = noted_queues(DeltaTable(self.table), [BROKER])
+            _, unknown = noted_queues(Notes(self.table), [BROKER])
             self.assertEqual(unknown, frozenset())
 
     def test_a_table_whose_commits_say_nothing_of_queues_is_asked_itself(self) -> None:
@@ -64,11 +65,11 @@ class OnceTests(LandingCase):
         master = self.group(40)
         with patch("hatwisted.pipeline.delta.commits.queue_note", lambda before, moved: {}):
             self.land()
-        self.assertEqual(noted_queues(DeltaTable(self.table), [BROKER])[1], {BROKER})
+        self.assertEqual(noted_queues(Notes(self.table), [BROKER])[1], {BROKER})
         more(master, 2)
         self.land()
         self.assertEqual(self.rows(), of(BROKER, 42))
-        self.assertEqual(noted_queues(DeltaTable(self.table), [BROKER])[1], frozenset())
+        self.assertEqual(noted_queues(Notes(self.table), [BROKER])[1], frozenset())
 
     def test_after_an_earlier_version_was_restored_what_it_lacks_lands_again(self) -> None:
         master = self.group(40)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.pipeline.delta.commits import Claim, claim, commit_files
+from hatwisted.pipeline.delta import commits
+from hatwisted.pipeline.delta.commits import Brought, Claim, claim, commit_files
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.reach import Reach
 
 PARTITION_BY = ("topic", "store_date")
 SCHEMA = pa.schema(
@@ -76,7 +84,65 @@ class Run:
         return commit_files(self.path, files, application=self.application, number=number, held=self.claim)
 
     def land(self, number: int, *batches: pa.RecordBatch) -> bool:
-        return self.commit(number, self.files(*batches))
+        """As a landing of stores does it."""
+        reach = Reach()
+        for batch in batches:
+            reach.add(batch)
+        return commit_files(
+            self.path,
+            self.files(*batches),
+            application=self.application,
+            number=number,
+            held=self.claim,
+            brought=Brought(tails=reach.tails),
+        )
+
+
+class RaceCase(SynchronousTestCase):
+    """Somebody else commits."""
+
+    def race(self, rival: Callable[[], object]) -> None:
+        """Let `rival` commit once between a commit's look at the table and its leap."""
+        rivals = [rival]
+
+        def look(path: str) -> DeltaTable:
+            table = DeltaTable(path)
+            if rivals:
+                rivals.pop()()
+            return table
+
+        self.patch(commits, "open_table", look)
+
+    def race_at_the_end(self, rival: Callable[[], object]) -> None:
+        """The same right before the leap, when all has been looked at."""
+        rivals, leap = [rival], commits._commit
+
+        def leap_late(*given: Any) -> None:
+            if rivals:
+                rivals.pop()()
+            leap(*given)
+
+        self.patch(commits, "_commit", leap_late)
+
+
+def commit_as_before(path: str, note: Mapping[str, Any], files: Sequence[DataFile] = ()) -> None:
+    """A commit with this note alone, as landings of earlier versions made them."""
+    table = DeltaTable(path)
+    adds = [
+        AddAction(file.path, file.size, dict(file.partition), file.modified, True, file.stats)
+        for file in files
+    ]
+    properties = CommitProperties(custom_metadata={"hatwisted": dict(note)})
+    columns = table.metadata().partition_columns
+    table.create_write_transaction(adds, "append", table.schema(), columns, commit_properties=properties)
+
+
+def write_commit(path: str, operation: str, *actions: Mapping[str, Any], **more: Any) -> None:
+    """A commit by hand, without what delta-rs would see a conflict in."""
+    version = DeltaTable(path).version() + 1
+    information = {"commitInfo": {"timestamp": 1_795_651_047_625 + version, "operation": operation, **more}}
+    text = "\n".join(map(json.dumps, (information, *actions)))
+    Path(path, "_delta_log", f"{version:020}.json").write_text(text)
 
 
 def offsets(path: str) -> list[int]:

@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.deltatable import prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.queuetails import landed_queues
 from hatwisted.pipeline.delta.tablefolder import table_path
 from hatwisted.pipeline.delta.tails import landed_tails
@@ -172,7 +173,7 @@ class TestTails(SynchronousTestCase):
         self.assertEqual(landed_tails(self.path, ["a"])["a"].store_timestamp, 10**18)
 
     def ends(self) -> dict[tuple[str, str, int], int]:
-        found = landed_queues(self.path, DeltaTable(self.path), ["a"]).items()
+        found = landed_queues(Notes(self.path), ["a"]).items()
         return {(queue.topic, queue.broker_name, queue.queue_id): tail.end for queue, tail in found}
 
     def test_the_ends_of_queues(self) -> None:

@@ -16,7 +16,7 @@ from hatwisted.pipeline.delta.compaction import compact
 from hatwisted.pipeline.delta.datafiles import DataFiles
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.jobs.latest import latesttable
+from hatwisted.pipeline.jobs.latest import deltakeyed, latesttable
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from tests.support import latestcase
 from tests.support.columnmapping import rename
@@ -270,6 +270,22 @@ class RefusedTests(latestcase.AnyRefusedCase):
         with self.assertRaisesRegex(WrongTable, "rows that aren't the last messages of a table"):
             self.latest()
         self.assertEqual(DeltaTable(self.into).version(), 0)
+
+    def test_rows_that_somebody_puts_into_an_empty_one_meanwhile_are_left_as_they_are(self) -> None:
+        self.stores[0].append(20)
+        self.land(self.stores[0])
+        text = deltakeyed.property_text
+
+        def text_late(*given: Any) -> str:
+            write_deltalake(self.into, pa.table({"topic": ["mine"]}), mode="append", schema_mode="merge")
+            return text(*given)
+
+        with (
+            patch.object(deltakeyed, "property_text", text_late),
+            self.assertRaisesRegex(WrongTable, "rows that aren't the last messages of a table"),
+        ):
+            self.latest()
+        self.assertEqual(DeltaTable(self.into).to_pyarrow_table()["topic"].to_pylist(), ["mine"])
 
     def test_what_arrow_cannot_read_is_told_in_a_line(self) -> None:
         self.stores[0].append(20)

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from hatwisted.pipeline import union_arrow
 from hatwisted.pipeline.decode.logreader import read_arrow
 from hatwisted.pipeline.delta import commits, landedfiles, tails
+from hatwisted.pipeline.delta.deletions import counting_rows
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.errors import LostRange, PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
@@ -105,6 +106,21 @@ class StoreUnionTests(unioncase.AnyUnionCase):
         found = found.sort_by("physical_offset").select(log.column_names)
         self.assertTrue(found.cast(log.schema).equals(log.sort_by("physical_offset")))
         self.assertEqual(self.offsets(str(self.store.root)), sorted(log["physical_offset"].to_pylist()))
+
+    def test_a_broken_file_beside_deletion_vectors_is_told_in_a_line(self) -> None:
+        """delta-rs comes to it only as the rows are read."""
+        self.store.append(40)
+        land([str(self.store.root)], self.table, LOCAL)
+        whole, broken, *_ = paths(self.table)
+        delete_rows(self.table, whole, [0])
+        file = Path(self.table, unquote(broken))
+        file.write_bytes(file.read_bytes()[:100])
+        rows = counting_rows(DeltaTable(self.table), self.table, ["physical_offset"])
+        with self.assertRaisesRegex(
+            WrongTable, f"{self.table}: can't be read by delta-rs: .*Parquet"
+        ) as told:
+            list(rows)
+        self.assertNotIn("\n", str(told.exception))
 
 
 class ChangedTableTests(UnionCase):

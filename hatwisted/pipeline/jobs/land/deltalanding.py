@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.delta.commits import Claim, claim, note_queues, widened
 from hatwisted.pipeline.delta.compaction import FAILURES, Compaction
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
-from hatwisted.pipeline.delta.deltatable import is_table, open_table
+from hatwisted.pipeline.delta.deltatable import is_table
 from hatwisted.pipeline.delta.landedfiles import (
     LandedFiles,
     WrittenFiles,
@@ -25,8 +24,9 @@ from hatwisted.pipeline.delta.landedfiles import (
     landed_shape,
     remove_files,
 )
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, was_taken_back
+from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.land.landingsources import Stores
 from hatwisted.pipeline.jobs.land.landingstate import LandingState
@@ -65,14 +65,14 @@ class _ClaimedDelta:
         before, self.held = self.held, widened(self.path, self.held, brokers)
         return before != self.held
 
-    def look(self) -> DeltaTable:
-        """The table as it is. If an earlier version was restored, the brokers are claimed once more: rows are read
-        anew from there."""
-        table = open_table(self.path)
-        if not was_taken_back(table, self.state.application, self.held.note):
-            return table
+    def look(self) -> Notes:
+        """Of the table as it is. If an earlier version was restored, the brokers are claimed once more: rows are
+        read anew from there."""
+        notes = Notes(self.path)
+        if not notes.was_taken_back(self.state.application, self.held.note):
+            return notes
         self.held = claim(self.path, self.held.writer, self.held.by_queue, held=self.held)
-        return open_table(self.path)
+        return Notes(self.path)
 
     def batch(self) -> DeltaBatch:
         """See ClaimedTable."""
@@ -164,9 +164,9 @@ class DeltaQueues(_ClaimedDelta):
 
     def former(self) -> Collection[str]:
         """See QueueTable."""
-        table, ours = open_table(self.path), self.state.application
-        if table.transaction_version(ours) is None:
+        notes, ours = Notes(self.path), self.state.application
+        if notes.table.transaction_version(ours) is None:
             return ()
-        notes = (note for note in commit_notes(table) if note.get("application") == ours)
-        brokers: list[str] = next(notes, {}).get("brokers", [])
+        mine = (note for note in notes if note.get("application") == ours)
+        brokers: list[str] = next(mine, {}).get("brokers", [])
         return brokers

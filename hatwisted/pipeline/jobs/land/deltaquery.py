@@ -10,7 +10,8 @@ from hatwisted.pipeline.delta.commits import Claim, landed_since, note_queues, w
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.landedfiles import compact_landed
-from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues, was_taken_back
+from hatwisted.pipeline.delta.notes import Notes
+from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions
 from hatwisted.pipeline.schemas.topicschemas import encode_schemas
@@ -46,7 +47,7 @@ class DeltaQuery:
 
     def queues(self, brokers: Collection[str]) -> QueueTails:
         """See SparkTable."""
-        return landed_queues(self.name, open_table(self.name), brokers)
+        return landed_queues(Notes(self.name), brokers)
 
     def note_queues(self) -> None:
         """See SparkTable."""
@@ -59,7 +60,7 @@ class DeltaQuery:
 
     def was_taken_back(self, application: str) -> bool:
         """See SparkTable."""
-        return was_taken_back(open_table(self.name), application)
+        return Notes(self.name).was_taken_back(application)
 
     def write(self, frame: DataFrame, application: str, planned: Sequence[str] | None) -> DataStreamWriter:
         """See SparkTable."""

@@ -34,6 +34,7 @@ from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedfiles import compact_landed
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import Writer
+from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.orphans import remove_orphans
 from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues
 from hatwisted.pipeline.delta.tablefolder import table_path
@@ -204,7 +205,7 @@ def engine_for(source: LandingSource, table: str, options: LandOptions) -> Chose
     tails = landed_tails(path, source.writer().brokers) if there else {}
 
     def queues(brokers: Collection[str]) -> QueueTails:
-        return landed_queues(path, open_table(path), brokers) if there else {}
+        return landed_queues(Notes(path), brokers) if there else {}
 
     return "local" if source.backlog(tails, queues) <= LOCAL_BYTES else "spark"
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from hatwisted.pipeline.delta.compaction import FAILURES, Version, compact
 from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.notes import NOTE, Notes
 from hatwisted.pipeline.delta.orphans import remove_orphans
-from hatwisted.pipeline.delta.queuetails import NOTE, commit_notes
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from hatwisted.pipeline.jobs.latest.mergednotes import (
     FILE_BYTES,
@@ -51,7 +51,9 @@ class DeltaKeyed:
                 return types
             try:
                 table.alter.set_table_properties(
-                    {PROPERTY: property_text(self.what)}, raise_if_not_exists=False
+                    {PROPERTY: property_text(self.what)},
+                    raise_if_not_exists=False,
+                    commit_properties=CommitProperties(max_commit_retries=0),  # nobody has put rows into it
                 )
             except CommitFailedError as error:
                 refusal = error
@@ -63,9 +65,9 @@ class DeltaKeyed:
 
     def merged(self) -> Merged | None:
         """See KeyedRows."""
-        table = open_table(self.path)
-        self._seen = table.version()
-        for note in commit_notes(table):
+        notes = Notes(self.path)
+        self._seen = notes.table.version()
+        for note in notes:
             if MERGED in note:
                 return Merged.parse(note[MERGED])
         return None

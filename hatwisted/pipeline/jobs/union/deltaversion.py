@@ -22,7 +22,8 @@ from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.features import arrow_reads, has_mapping
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
 from hatwisted.pipeline.delta.names import NULL_FOLDER
-from hatwisted.pipeline.delta.queuetails import QueueTails, commit_notes, landed_queues, noted_queues
+from hatwisted.pipeline.delta.notes import Notes
+from hatwisted.pipeline.delta.queuetails import QueueTails, landed_queues, noted_queues
 from hatwisted.pipeline.delta.tails import Tail, landed_tails
 from hatwisted.pipeline.jobs.union.sparkfiles import hadoop_path, naming_table
 
@@ -38,6 +39,7 @@ class DeltaVersion:
     def __init__(self, path: str) -> None:
         self.name = path
         self._table = open_table(path)
+        self._notes = Notes(path, self._table)
 
     @cached_property
     def _odd(self) -> bool:
@@ -80,20 +82,20 @@ class DeltaVersion:
 
     def tails(self, brokers: Iterable[str]) -> dict[str, Tail]:
         """See LandedVersion."""
-        return landed_tails(self.name, brokers, self._table)
+        return landed_tails(self.name, brokers, self._notes)
 
     def by_queue(self, brokers: Iterable[str]) -> set[str]:
         """See LandedVersion."""
-        noted, unknown = noted_queues(self._table, brokers)
+        noted, unknown = noted_queues(self._notes, brokers)
         return {queue.broker_name for queue in noted} - unknown
 
     def queues(self, brokers: Iterable[str]) -> QueueTails:
         """See LandedVersion."""
-        return landed_queues(self.name, self._table, brokers)
+        return landed_queues(self._notes, brokers)
 
     def former(self) -> set[str]:
         """See LandedVersion."""
-        notes = (note for note in commit_notes(self._table) if "queues" in note)
+        notes = (note for note in self._notes if "queues" in note)
         return set(next(notes, {}).get("brokers", ()))
 
 
