@@ -19,6 +19,11 @@ from hatwisted.wire.networks import Networks
 from hatwisted.wire.remoting import RemotingCommand
 
 
+def is_admitted(connection: RemotingConnection, networks: Networks | None) -> bool:
+    """Are changes taken from there? networks: from where; None: from this host alone"""
+    return connection.local if networks is None else connection.address in networks
+
+
 class AdminGuard(RefusingGuard):
     """Refuses requests from elsewhere.
 
@@ -37,7 +42,7 @@ class AdminGuard(RefusingGuard):
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
         host = connection.address
-        if connection.local if self._networks is None else host in self._networks:
+        if is_admitted(connection, self._networks):
             return None
         allowed = "this host alone" if self._networks is None else str(self._networks)
         remark = (

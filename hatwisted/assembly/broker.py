@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from hatwisted.acl.adminguard import is_admitted
 from hatwisted.acl.changes import BROKER_CHANGES
 from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
@@ -64,6 +65,7 @@ from hatwisted.ha.master import HAService
 from hatwisted.ha.slave import HAClientService, SlaveParts
 from hatwisted.remoting.client import RemotingClient
 from hatwisted.remoting.processortable import ProcessorTable
+from hatwisted.remoting.server import RemotingConnection
 from hatwisted.store.disk.configfile import ConfigFile, written
 from hatwisted.store.disk.worker import DEFAULT_THREADS as STORE_THREADS
 from hatwisted.store.interfaces import IFileSystem
@@ -71,6 +73,7 @@ from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode
+from hatwisted.wire.networks import allow_list
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -131,6 +134,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         consumers.progress.stale,
         lambda: store.log.flushed_offset,
         SlaveIds(clock).asked,
+        partial(_may_reset, config, ha),
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
     spread = TableSpread(registration.settled, followers.confirmed)
@@ -260,6 +264,14 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
         lambda: ha_client.status().master_address if ha_client.fits else None,
     )
     return SlaveRole(node, ha_client, sync, audit, repair, report)
+
+
+def _may_reset(config: BrokerConfig, ha: HAService, connection: RemotingConnection) -> bool:
+    """May a report of progress from there take it back? With accounts these say so; without, a linked slave may,
+    and whoever may change this broker."""
+    if config.acl_enable or connection.address in ha.slave_hosts():
+        return True
+    return is_admitted(connection, allow_list(config.admin_allow_list))
 
 
 def _reread(

@@ -190,10 +190,10 @@ class HAConnection(Protocol):
         state = self.progress.state
         if state in REFUSED or state is LinkState.CLOSED:
             return
-        self.last_read = self._service.clock.seconds()
-        self._heard = True
+        self._heard, now = True, self._service.clock.seconds()
         try:
             for event in self._receiver.receive(data):
+                self.last_read = now  # not by less than a report: a trickle would keep the link for ever
                 self._take(event)
         except HaProtocolError as error:
             self._service.complain(self.host, f"{self.peer} closed, {error}")

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from twisted.logger import Logger
+
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.progressbody import WHOLE_ROW, Progress, parse_progress
 from hatwisted.broker.consumer.staleoffsets import StaleOffsets
@@ -60,7 +62,10 @@ class OffsetSyncProcessors:
       knows, and a consumer sent there would skip what is stored instead
     - flushed_offset: how far this broker's log is on its disk
     - asked: called with (id, address, host) of each slave that says who it is
+    - may_reset: may what this connection says take progress back, or delete it?
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -69,12 +74,14 @@ class OffsetSyncProcessors:
         stale: StaleOffsets,
         flushed_offset: Callable[[], int],
         asked: Callable[[int, str, str], None],
+        may_reset: Callable[[RemotingConnection], bool],
     ) -> None:
         self._offsets = offsets
         self._topics = topics
         self._stale = stale
         self._flushed_offset = flushed_offset
         self._asked = asked
+        self._may_reset = may_reset
 
     def register_on(self, table: ProcessorTable) -> None:
         """Put what every broker answers into `table`."""
@@ -97,7 +104,7 @@ class OffsetSyncProcessors:
         if number.isascii() and number.isdigit() and len(number) < 20 and 0 < len(address) <= MAX_ADDRESS:
             self._asked(int(number), address, connection.peer.rpartition(":")[0])
 
-    def join(self, _connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
+    def join(self, connection: RemotingConnection, request: RemotingCommand) -> RemotingCommand:
         try:
             theirs = parse_progress(request.body, fastjson.loads_request)
         except ValueError as error:
@@ -105,8 +112,26 @@ class OffsetSyncProcessors:
         if len(theirs.offset_table) > MAX_ROWS or len(theirs.reset_table) > MAX_ROWS:
             remark = f"consumer offsets of more than {MAX_ROWS} groups' topics in one request"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        left_out = self._judge_resets(connection, theirs)
         self._offsets.join(theirs, self._accepts)
-        return response(request)
+        return response(request, remark=left_out)
+
+    def _judge_resets(self, connection: RemotingConnection, theirs: Progress) -> str | None:
+        """Resets outrank all commits, so they count from slaves alone; `theirs` loses them otherwise. Returns what
+        the answer says of it."""
+        rows = len(theirs.reset_table)
+        if not rows:
+            return None
+        if self._may_reset(connection):
+            self._log.info(
+                "slave {peer} told of resets of {count} groups' topics", peer=connection.peer, count=rows
+            )
+            return None
+        theirs.reset_table = {}
+        return (
+            f"resets of {rows} groups' topics are left out: they are taken from linked slaves, and from where "
+            "this broker is administered (adminAllowList)"
+        )
 
     def _accepts(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Of a queue that can't be, nothing is believed."""

@@ -64,8 +64,7 @@ NO_VERSION = DataVersion(counter=-1)
 """No table has it: a question with the version that the name server holds would renew the broker's lease."""
 
 MAX_UNDER_WAY = 4
-"""Registrations one name server may owe an answer to. Topics made meanwhile go out with the one that
-follows."""
+"""Registrations one name server may owe an answer to; topics made meanwhile go out with the next."""
 
 
 REGISTERING = 0.1
@@ -123,8 +122,7 @@ class Registration:
         self._permission = options.permission
         self._master_listeners: list[Callable[[KnownMaster], None]] = []
         self._master = KnownMaster()
-        addresses = options.name_servers
-        self._name_servers = {each: _NameServer(each, client, clock, self) for each in addresses}
+        self._name_servers = {each: _NameServer(each, client, clock, self) for each in options.name_servers}
         self._loop = PeriodicCall(clock, "registering with the name servers", self._periodic)
         self._changes = TimeShare(clock, "registering changed topics", self.register_now, REGISTERING)
         self._body = KeptBody(self._encode)
@@ -302,11 +300,10 @@ class _NameServer:
 
     def version_of(self, master: str) -> Deferred[DataVersion | None]:
         header = msgspec.structs.replace(self._owner.header(), broker_addr=master, broker_id=MASTER_ID)
-        command = RemotingCommand(
-            RequestCode.QUERY_DATA_VERSION, ext=header.to_ext(), body=encode_body(NO_VERSION)
-        )
+        body = encode_body(NO_VERSION)
+        command = RemotingCommand(RequestCode.QUERY_DATA_VERSION, ext=header.to_ext(), body=body)
         call = self._client.ask(self._address, command, self._owner.timeout)
-        return call.addCallbacks(_version_in, lambda failure: _unanswered(failure) or None)
+        return call.addCallbacks(_version_in, _no_version)
 
     def unregister(self) -> Deferred[None]:
         self._retry.cancel()
@@ -391,6 +388,10 @@ def _version_in(answer: RemotingCommand) -> DataVersion | None:
         return decode_request(answer.body, DataVersion) if answer.body else None
     except BadRegistration:
         return None
+
+
+def _no_version(failure: Failure) -> None:
+    failure.trap(CallFailed, Refused)
 
 
 def _unanswered(failure: Failure) -> bool:

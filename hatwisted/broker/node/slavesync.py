@@ -331,10 +331,11 @@ class SlaveSynchronizer:
             if master is None:
                 return
             command = RemotingCommand(RequestCode.JOIN_CONSUMER_OFFSET, body=encode_progress(part))
-            yield self._client.ask(master, command, CALL_TIMEOUT)
+            answer = yield self._client.ask(master, command, CALL_TIMEOUT)
             self._log.info(
-                "sent the master the newer consumer offsets of {n} topic@group entries",
+                "sent the master the newer consumer offsets of {n} topic@group entries{but}",
                 n=len(part.offset_table),
+                but=f"; it answers: {answer.remark}" if answer.remark else "",
             )
 
     def _take_delays(self, answer: RemotingCommand) -> None:

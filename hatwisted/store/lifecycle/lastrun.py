@@ -95,7 +95,7 @@ class LastRun:
         try:
             with closing(self._fs.open(self._path, read_only=True)) as file:
                 last = json.loads(file.pread(MAX_BYTES, 0))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return last if isinstance(last, dict) else {}
 

@@ -212,6 +212,32 @@ class TestProgress(ConsumerCase):
         self.assertEqual(answer.code, 1)
 
     @inlineCallbacks
+    def test_a_strangers_report_takes_no_progress_back_and_deletes_none(self):
+        rig = self.start(admin_allow_list="10.0.0.0/8")
+        rig.put(count=3)
+        rig.tables.offsets.commit("g", "T", 0, 2)
+        later = int(rig.clock.seconds() * 1000) + 60_000
+        for table, resets in (({"T@g": {"0": 1}}, {"T@g": {"0": later}}), ({}, {"T@g": {"-1": later}})):
+            body = json.dumps({"offsetTable": table, "resetTable": resets})
+            answer = yield rig.ask(20043, body.encode())
+            self.assertIn("adminAllowList", answer.remark)
+            self.assertEqual(rig.tables.offsets.progress().offset_table, {"T@g": {0: 2}})
+            self.assertEqual(rig.tables.offsets.progress().reset_table, {})
+        answer = yield rig.ask(20043, json.dumps({"offsetTable": {"T@g": {"0": 3}}}).encode())
+        self.assertEqual((answer.remark, rig.tables.offsets.progress().offset_table), (None, {"T@g": {0: 3}}))
+
+    @inlineCallbacks
+    def test_an_administrators_host_may_report_resets(self):
+        rig = self.start(admin_allow_list="127.0.0.1")
+        rig.put(count=3)
+        rig.tables.offsets.commit("g", "T", 0, 2)
+        later = int(rig.clock.seconds() * 1000) + 60_000
+        content = {"offsetTable": {"T@g": {"0": 1}}, "resetTable": {"T@g": {"0": later}}}
+        answer = yield rig.ask(20043, json.dumps(content).encode())
+        self.assertEqual((answer.code, answer.remark), (0, None))
+        self.assertEqual(rig.tables.offsets.progress().offset_table, {"T@g": {0: 1}})
+
+    @inlineCallbacks
     def test_a_reset_in_a_time_that_never_comes_spoils_no_table(self):
         """A later reset would count one more than 64 bits: no broker could read that, nor this one its file."""
         rig = self.start()

@@ -66,7 +66,7 @@ class AddressTests(SynchronousTestCase):
 
         nothing: Any = None
         table = ConsumerOffsetTable(Clock())
-        sync = OffsetSyncProcessors(table, nothing, nothing, lambda: 0, asked)
+        sync = OffsetSyncProcessors(table, nothing, nothing, lambda: 0, asked, nothing)
         connection: Any = SimpleNamespace(peer="10.0.0.2:4711")
         for length in (MAX_ADDRESS, MAX_ADDRESS + 1):
             ext = asking_slave(1, "h" * length)

@@ -453,6 +453,15 @@ class StrangerTests(SynchronousTestCase):
             rig.seconds(3)
         self.assertTrue(trickler.wire.aborted)
 
+    def test_a_trickle_of_bytes_keeps_no_link_that_has_reported_once(self) -> None:
+        rig = MasterRig(filled(1000))
+        trickler = rig.slave(1000)
+        for _ in range(7):
+            self.assertFalse(trickler.wire.aborted)
+            trickler.send(bytes(1))
+            rig.seconds(3)
+        self.assertTrue(trickler.wire.aborted)
+
     def test_too_many_strangers_push_out_the_scanners_not_the_slave(self) -> None:
         rig = MasterRig(filled(1000))
         slave = rig.slave(host="10.0.0.2")

@@ -74,7 +74,7 @@ class LastRunTests(SynchronousTestCase):
         self.assertFalse(self.last.serve(master=True))
 
     def test_no_file_of_ours(self) -> None:
-        for content in (b"", b"[1]", b"\xff", b'{"master": true'):
+        for content in (b"", b"[1]", b"\xff", b'{"master": true', b"[" * 4096):
             (self.root / "lastrun").write_bytes(content)
             self.assertFalse(self.run_of("monday", KILLED), content)
 
