@@ -56,11 +56,12 @@ PLACES = {OVERRIDE: "--set", ENVIRONMENT: "environment"}
 
 class Source(NamedTuple):
     """The effective text of every key that was given, and its origin. `name`: the file, or what stands for it;
-    `files`: key -> another file that its entry is in."""
+    `files`: key -> another file that its entry is in; `left_out`: "file:line" -> one that doesn't count there."""
 
     name: str
     entries: dict[str, Entry]
     files: Mapping[str, str] = {}
+    left_out: Mapping[str, Entry] = {}
 
     def where(self, key: str) -> str:
         """`file:line` of the entry, or what stands for it; the file alone if the key isn't there."""
@@ -136,11 +137,15 @@ def read_source(path: str | None, overrides: Sequence[str]) -> Source:
         entries[key.strip()] = Entry(key.strip(), value.strip(), OVERRIDE)
     tls_file = _tls_file(entries.pop(FILE_KEY, None))
     files: dict[str, str] = {}
+    left_out = {}
     for key, entry in _file_entries(tls_file).items() if tls_file else ():
         # As in RocketMQ the file counts more; what's said on the command line is said to this server alone.
-        if key not in NOT_IN_FILE and (key not in entries or entries[key].line != OVERRIDE):
+        if key in NOT_IN_FILE:
+            if key not in entries:
+                left_out[f"{tls_file}:{entry.line}"] = entry
+        elif key not in entries or entries[key].line != OVERRIDE:
             entries[key], files[key] = entry, str(tls_file)
-    return Source(path or "configuration", entries, files)
+    return Source(path or "configuration", entries, files, left_out)
 
 
 def _file_entries(path: str) -> dict[str, Entry]:

@@ -11,14 +11,19 @@ from collections.abc import Iterator
 from hatwisted.config.load import C, Loaded, schema_fields
 from hatwisted.config.rocketmqkeys import lacked_protection
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
-from hatwisted.config.tlskeys import TlsMode
+from hatwisted.config.tlskeys import MODE_KEY, TlsMode
 from hatwisted.wire.networks import plain_address
 
 
 def missing_protection(loaded: Loaded[C]) -> list[str]:
     """A line for each entry that asks for protection which isn't given."""
     known = {field.encode_name for field in schema_fields(type(loaded.config))}
-    return [
+    in_vain = [
+        f"{where}: {MODE_KEY}={entry.value}: counts in the server's own configuration alone, as in RocketMQ"
+        for where, entry in loaded.source.left_out.items()
+        if entry.key == MODE_KEY and entry.value.strip().lower() == TlsMode.ENFORCING.value
+    ]
+    return in_vain + [
         f"{loaded.source.where(key)}: {key}={entry.value}: {lacked}"
         for key, entry in loaded.source.entries.items()
         if (lacked := lacked_protection(key, entry.value, known)) is not None
@@ -43,8 +48,20 @@ def _open(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
             )
         elif broker is not None:
             yield from _open_besides(broker, protected)
+    yield from _figures(config)
     if broker is not None:
         yield from _legible(broker)
+
+
+def _figures(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
+    """Who reads its figures, where another address is set for them."""
+    address = config.metrics_address
+    elsewhere = config.metrics_port is not None and address is not None and not is_loopback(address)
+    if elsewhere and config.listen_allow_list is None:
+        yield (
+            f"everybody who reaches {address}:{config.metrics_port} reads the figures, with the names of topics "
+            "and groups: set listenAllowList, or metricsAddress=127.0.0.1"
+        )
 
 
 def _legible(config: BrokerConfig) -> Iterator[str]:

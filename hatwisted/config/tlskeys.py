@@ -18,7 +18,8 @@ from hatwisted.config.values import PATH, Bool, Choice, Flag, Optional, Secret, 
 
 FILE_KEY = "tls.config.file"
 """Names another one."""
-NOT_IN_FILE = ("tls.enable", "tls.server.mode", FILE_KEY)
+MODE_KEY = "tls.server.mode"
+NOT_IN_FILE = ("tls.enable", MODE_KEY, FILE_KEY)
 """Keys that don't count in it."""
 
 
@@ -47,7 +48,7 @@ class TlsKeys(AccessKeys, frozen=True, kw_only=True):
 
     # -- TLS of its ports
     tls_server_mode: Annotated[TlsMode, Choice(TlsMode, any_case=True)] = msgspec.field(
-        name="tls.server.mode", default=TlsMode.PERMISSIVE
+        name=MODE_KEY, default=TlsMode.PERMISSIVE
     )
     """disabled: plain connections alone; permissive: both; enforcing: TLS alone."""
     tls_test_mode_enable: Annotated[bool | None, Optional(Flag())] = msgspec.field(

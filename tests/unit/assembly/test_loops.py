@@ -41,6 +41,7 @@ EVERY_BROKER = Counter(
         "checking the disk": 2,
         "checking held pulls": 2,
         "checking the slaves' links": 2,
+        "registering changed topics": 2,
         "registering with the name servers": 2,
         "scanning for idle connections": 5,  # two ports each, and the name server's
         "scanning for silent clients": 2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.load import Loaded, load_broker_config, load_namesrv_config
@@ -51,6 +53,17 @@ class ProtectionTests(SynchronousTestCase):
             )
             self.assertEqual(loaded.warnings, [])
 
+    def test_a_mode_in_the_file_of_tls_properties_counts_for_nothing_and_is_told(self) -> None:
+        path = self.mktemp()
+        for text, told in (("enforcing", 1), ("Enforcing", 1), ("permissive", 0), ("disabled", 0)):
+            Path(path).write_text(f"# shared\ntls.server.mode={text}\ntls.enable=true\n")
+            named = f"tls.config.file={path}"
+            lines = missing_protection(broker(named))
+            self.assertEqual(
+                [line.startswith(f"{path}:2: tls.server.mode=") for line in lines], [True] * told
+            )
+            self.assertEqual(missing_protection(broker(named, "tls.server.mode=enforcing")), [])
+
     def test_a_value_that_asks_for_nothing_is_an_unknown_key_like_any_other(self) -> None:
         for given in ("aclenable=false", "TLS.server.mode=Permissive", "haallowlist=", "listenallowlist=*"):
             loaded = broker(given)
@@ -79,6 +92,16 @@ class OpenTests(SynchronousTestCase):
             self.assertIn("set dashboardTlsMode=enforcing", open_to_strangers(broker(*given).config) or "")
         for given in (page, (*page, "dashboardAddress=::1"), (*shown, "dashboardTlsMode=enforcing")):
             self.assertIsNone(open_to_strangers(broker(*given).config))
+
+    def test_figures_at_an_address_of_their_own_are_for_everybody(self) -> None:
+        figures = ("bindAddress=127.0.0.1", "metricsPort=5557")
+        for address in ("0.0.0.0", "10.0.0.1", "::"):
+            shown = (*figures, f"metricsAddress={address}")
+            for said in (self.said(*shown), open_to_strangers(broker(*shown).config)):
+                self.assertIn(f"everybody who reaches {address}:5557 reads the figures", said or "")
+            self.assertIsNone(self.said(*shown, "listenAllowList=10.0.0.0/8"))
+        self.assertIsNone(self.said(*figures, "metricsAddress=127.0.0.1"))
+        self.assertIsNone(self.said(*figures))
 
     def test_the_name_server_of_a_master_with_accounts_has_none(self) -> None:
         given = ("aclEnable=true", "haAllowList=10.0.0.2")
