@@ -73,7 +73,7 @@ from hatwisted.store.lifecycle.lastrun import LastRun
 from hatwisted.store.log.logranges import LogRanges
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.networks import allow_list
+from hatwisted.wire.networks import Networks
 
 MakeRole = Callable[[NodeParts, Parts], RoleServices]
 """Makes what a node does in one role and in no other."""
@@ -128,13 +128,14 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     pull_options = live.derived(partial(options.pull_options, memory_bytes=parts.memory_bytes, role=role))
     count_get = consumer_admin.stats.count_get
     pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
+    guarding = options.entrance_options(config)
     offset_sync = OffsetSyncProcessors(
         tables.offsets,
         tables.topics,
         consumers.progress.stale,
         lambda: store.log.flushed_offset,
         SlaveIds(clock).asked,
-        partial(_may_reset, config, ha),
+        partial(_may_reset, config.acl_enable, guarding.admins, ha),
     )
     followers = TableFollowers(clock, tables, ha.slave_hosts)
     spread = TableSpread(registration.settled, followers.confirmed)
@@ -189,7 +190,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
             BROKER_CHANGES,
             None if acl is None else lambda: acl.accounts,
             clock,
-            options.entrance_options(config),
+            guarding,
             {RequestCode.END_TRANSACTION: partial(needs_of_end, store.record_at)},
         ),
         states=audited_states(tables, live, acl),
@@ -266,12 +267,12 @@ def slave_role(node: NodeParts, parts: Parts) -> SlaveRole:
     return SlaveRole(node, ha_client, sync, audit, repair, report)
 
 
-def _may_reset(config: BrokerConfig, ha: HAService, connection: RemotingConnection) -> bool:
+def _may_reset(
+    accounts: bool, admins: Networks | None, ha: HAService, connection: RemotingConnection
+) -> bool:
     """May a report of progress from there take it back? With accounts these say so; without, a linked slave may,
     and whoever may change this broker."""
-    if config.acl_enable or connection.address in ha.slave_hosts():
-        return True
-    return is_admitted(connection, allow_list(config.admin_allow_list))
+    return accounts or connection.address in ha.slave_hosts() or is_admitted(connection, admins)
 
 
 def _reread(

@@ -56,8 +56,7 @@ def _open(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
 def _figures(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
     """Who reads its figures, where another address is set for them."""
     address = config.metrics_address
-    elsewhere = config.metrics_port is not None and address is not None and not is_loopback(address)
-    if elsewhere and config.listen_allow_list is None:
+    if _is_for_others(config.metrics_port, address) and config.listen_allow_list is None:
         yield (
             f"everybody who reaches {address}:{config.metrics_port} reads the figures, with the names of topics "
             "and groups: set listenAllowList, or metricsAddress=127.0.0.1"
@@ -67,12 +66,16 @@ def _figures(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
 def _legible(config: BrokerConfig) -> Iterator[str]:
     """What a broker's live page says that who is on the way can read."""
     address = config.dashboard_address
-    shown = config.dashboard_port is not None and address is not None and not is_loopback(address)
-    if shown and config.dashboard_tls_mode is not TlsMode.ENFORCING:
+    if _is_for_others(config.dashboard_port, address) and config.dashboard_tls_mode is not TlsMode.ENFORCING:
         yield (
             f"the password of the live page at {address}:{config.dashboard_port} may be sent in plain text: set "
             "dashboardTlsMode=enforcing"
         )
+
+
+def _is_for_others(port: int | None, address: str | None) -> bool:
+    """Is a page there, at an address of its own that other hosts reach?"""
+    return port is not None and address is not None and not is_loopback(address)
 
 
 def _open_besides(config: BrokerConfig, protected: bool) -> Iterator[str]:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet import tcp
-from twisted.internet.interfaces import ISSLTransport, ISystemHandle, ITCPTransport
+from twisted.internet.interfaces import ISSLTransport, ISystemHandle, ITCPTransport, ITransport
 
+from hatwisted.remoting.eagerwrite import carrier
 from hatwisted.tls.certificates import names_of
-from hatwisted.tls.tlslayer import TlsLayer
 from hatwisted.wire.networks import plain_address
 
 CLOSE_LINGER = 0.5
@@ -40,9 +40,9 @@ def peer_names(address: object) -> tuple[str, str]:
     return host, f"{host}:{getattr(address, 'port', 0)}"
 
 
-def socket_below(transport: object) -> tcp.Connection | None:
+def socket_below(transport: ITransport | None) -> tcp.Connection | None:
     """The TCP connection that `transport` is, or that carries its TLS; None if there is none."""
-    below = transport.below if isinstance(transport, TlsLayer) else transport
+    below = carrier(transport)
     return below if isinstance(below, tcp.Connection) else None
 
 

@@ -126,10 +126,15 @@ def unsent(transport: ITransport | None) -> int:
     return max(0, queued + getattr(transport, "_tempDataLen", 0))
 
 
+def carrier(transport: ITransport | None) -> Any:
+    """What carries a transport's bytes: itself, or what lies beneath its TLS, which passes no setting on."""
+    return getattr(transport, "below", transport)
+
+
 def drop_unsent(transport: ITransport | None) -> None:
     """Forget what waits for the kernel on a connection that has been aborted: it would be kept until the reactor's
     next turn, in which others may have written as much."""
-    plain = getattr(transport, "below", transport)
+    plain = carrier(transport)
     if isinstance(plain, Connection):
         plain.dataBuffer, plain.offset = b"", 0
         plain._tempDataBuffer, plain._tempDataLen = [], 0

@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from hatwisted.kernel import take_sends, take_signed_sends
 from hatwisted.remoting.connectionsofport import ConnectionsOfPort
-from hatwisted.remoting.eagerwrite import write_now
+from hatwisted.remoting.eagerwrite import carrier, write_now
 from hatwisted.remoting.processortable import BatchHandler, ProcessorTable, response
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.sendwindows import SendWindow
@@ -106,11 +106,11 @@ class RemotingConnection(Protocol):
             return
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
-        carrier = getattr(transport, "below", transport)  # beneath TLS, which passes on no setting
-        if hasattr(carrier, "bufferSize"):
-            carrier.bufferSize = READ_SIZE
-        if hasattr(carrier, "SEND_LIMIT"):
-            carrier.SEND_LIMIT = WRITE_SIZE
+        plain = carrier(transport)
+        if hasattr(plain, "bufferSize"):
+            plain.bufferSize = READ_SIZE
+        if hasattr(plain, "SEND_LIMIT"):
+            plain.SEND_LIMIT = WRITE_SIZE
         cast(IConsumer, transport).registerProducer(self, True)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

@@ -66,7 +66,6 @@ NO_VERSION = DataVersion(counter=-1)
 MAX_UNDER_WAY = 4
 """Registrations one name server may owe an answer to; topics made meanwhile go out with the next."""
 
-
 REGISTERING = 0.1
 """Share of the loop's time for registrations because topics have changed: each is of all topics."""
 

@@ -315,8 +315,6 @@ class Dispatcher:
         columns = dispatch_columns(scan, self._delay_levels, keys=self._index.wanted)
         yield from self._append_to_queues(scan, columns)
         rows = columns.item_rows
-        if not len(rows):
-            return True
         return self._index.take_new(
             columns.item_hashes, scan.physical_offsets[rows], scan.store_timestamps[rows]
         )

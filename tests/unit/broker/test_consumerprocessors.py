@@ -211,12 +211,16 @@ class TestProgress(ConsumerCase):
         answer = yield rig.ask(20043, json.dumps({"offsetTable": many}).encode())
         self.assertEqual(answer.code, 1)
 
-    @inlineCallbacks
-    def test_a_strangers_report_takes_no_progress_back_and_deletes_none(self):
-        rig = self.start(admin_allow_list="10.0.0.0/8")
+    def committed(self, admins):
+        """A broker administered from there, where g has read two of T's three messages, and a ms of later."""
+        rig = self.start(admin_allow_list=admins)
         rig.put(count=3)
         rig.tables.offsets.commit("g", "T", 0, 2)
-        later = int(rig.clock.seconds() * 1000) + 60_000
+        return rig, int(rig.clock.seconds() * 1000) + 60_000
+
+    @inlineCallbacks
+    def test_a_strangers_report_takes_no_progress_back_and_deletes_none(self):
+        rig, later = self.committed("10.0.0.0/8")
         for table, resets in (({"T@g": {"0": 1}}, {"T@g": {"0": later}}), ({}, {"T@g": {"-1": later}})):
             body = json.dumps({"offsetTable": table, "resetTable": resets})
             answer = yield rig.ask(20043, body.encode())
@@ -228,10 +232,7 @@ class TestProgress(ConsumerCase):
 
     @inlineCallbacks
     def test_an_administrators_host_may_report_resets(self):
-        rig = self.start(admin_allow_list="127.0.0.1")
-        rig.put(count=3)
-        rig.tables.offsets.commit("g", "T", 0, 2)
-        later = int(rig.clock.seconds() * 1000) + 60_000
+        rig, later = self.committed("127.0.0.1")
         content = {"offsetTable": {"T@g": {"0": 1}}, "resetTable": {"T@g": {"0": later}}}
         answer = yield rig.ask(20043, json.dumps(content).encode())
         self.assertEqual((answer.code, answer.remark), (0, None))
