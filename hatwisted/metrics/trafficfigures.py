@@ -147,7 +147,7 @@ class TrafficFigures:
         yield from self._family("consumer_connections", "Consumers connected.", [], [([], len(consumers))])
         yield from self._family("topic_number", "Topics.", [], [([], len(tables.topics.names()))])
         yield from self._family(
-            "consumer_group_number", "Consumer groups.", [], [([], len(tables.groups.made()))]
+            "consumer_group_number", "Consumer groups.", [], [([], sum(1 for _ in tables.groups.made()))]
         )
 
     # -- lag -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ promoted while it has a change keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
@@ -192,7 +192,7 @@ def _contents(tables: BrokerTables) -> list[tuple[str, Mapping[str, object]]]:
 def _believed(
     held: TopicConfigTable | SubscriptionGroupTable,
     theirs: TopicConfigTable | SubscriptionGroupTable,
-    names: Iterable[str],
+    names: Collection[str],
 ) -> bool:
     try:
         believe(held.made(), held.version, names, theirs.version)

@@ -129,9 +129,9 @@ class Slave:
         self.sync.follow(MASTERS[0])
         steps = 0
         while program.left and steps < LONGEST:
-            had = self.tables.topics.made()
+            had = [*self.tables.topics.made()]
             self._step(program)
-            assert self.tables.topics.made() or not had, had
+            assert [*self.tables.topics.made()] or not had, had
             steps += 1
         self._serve()
         self.sync.stop()

@@ -135,6 +135,11 @@ class ClusterRig(MemoryRig):
         service = self.brokers.pop(key, None)
         return None if service is None else service.stopService()
 
+    def until_dispatched(self):
+        """Until all that the brokers' logs hold is in its queues: an answer to a send doesn't say so yet."""
+        stores = [service.parts.store for service in self.brokers.values()]
+        return self.until(lambda: not any(store.dispatch_behind_bytes for store in stores))
+
     def new_cluster(self, clock=None):
         """clock: another one than the nodes'."""
         cluster = Cluster(clock or self.clock, self.names.address, connecting=self.network)

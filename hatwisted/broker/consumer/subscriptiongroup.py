@@ -7,7 +7,7 @@ without keeping them, so that its table stays the master's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -147,9 +147,13 @@ class SubscriptionGroupTable:
             self.version = self.version.following(self._now())
             self._notify()
 
-    def made(self) -> list[str]:
+    def made(self) -> Iterator[str]:
         """Names of those that operators or clients have made."""
-        return [name for name in self._groups if name not in FIRST_GROUPS]
+        return (name for name in self._groups if name not in FIRST_GROUPS)
+
+    def known(self) -> Mapping[str, GroupConfig]:
+        """All of them, by name; not a copy."""
+        return self._groups
 
     def replace(self, table: GroupTable) -> bool:
         """Take over the master's table, deletions included. True if it differs from the one held."""

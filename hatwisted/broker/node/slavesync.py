@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.broker.consumer.offsetsync import asking_slave, flush_offset_of, joins_offsets, parts
 from hatwisted.broker.consumer.progressbody import Progress, encode_progress, parse_progress
-from hatwisted.broker.consumer.subscriptiongroup import GroupTable
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, GroupTable
 from hatwisted.broker.node.masterlog import log_bounds
 from hatwisted.broker.node.progressjoin import joined
 from hatwisted.broker.node.tabledoubt import believe
@@ -42,8 +42,11 @@ from hatwisted.timing.steps import Steps
 from hatwisted.timing.timer import GuardedTimer
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.hostport import host_and_port
-from hatwisted.wire.registration import TopicTable, decode_body
+from hatwisted.wire.registration import TopicConfig, TopicTable
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.tablesteps import decoding_table
+
+_Table = TypeVar("_Table", TopicTable, GroupTable)
 
 UNKNOWN_TOPIC_PAUSE = 1.0
 """Seconds between rounds that messages of unknown topics ask for: many topics may be made at a time."""
@@ -111,7 +114,10 @@ class SlaveSynchronizer:
         self._master: str | None = None
         self.topics_from: str | None = None
         """The master that is followed, once its topics have been copied."""
-        self._steps = Steps(clock, "joining consumers' progress with the master's")
+        self._steps = Steps(clock, "taking the master's tables over")
+        self._answers = 0
+        self._taken: dict[type, int] = {}
+        """Which of them brought the table of this kind that was taken last."""
         self._joining = False
         """Are steps of that to come? The rounds leave progress out meanwhile."""
         self._client = client
@@ -297,8 +303,24 @@ class SlaveSynchronizer:
                 error=failure.getErrorMessage(),
             )
 
-    def _take_topics(self, answer: RemotingCommand) -> None:
-        table = decode_body(answer.body, TopicTable)
+    def _take_topics(self, answer: RemotingCommand) -> Deferred[None]:
+        known = self._topics.known()
+        reading = decoding_table(answer.body, TopicTable, TopicConfig, "topic_config_table", known)
+        return self._read(reading, self._topics_read)
+
+    def _read(self, reading: Generator[None, None, _Table], take: Callable[[_Table], None]) -> Deferred[None]:
+        """A table read in steps, unless what a later answer has brought was taken meanwhile."""
+        self._answers += 1
+        number = self._answers
+
+        def taken(table: _Table) -> None:
+            if number > self._taken.get(type(table), 0):
+                self._taken[type(table)] = number
+                take(table)
+
+        return self._steps.run(self, reading).addCallback(taken)
+
+    def _topics_read(self, table: TopicTable) -> None:
         believe(self._topics.made(), self._topics.version, table.topic_config_table, table.data_version)
         self.topics_from = self._master
         if self._topics.replace(table):
@@ -341,8 +363,12 @@ class SlaveSynchronizer:
     def _take_delays(self, answer: RemotingCommand) -> None:
         self._delays.take(answer.body)
 
-    def _take_groups(self, answer: RemotingCommand) -> None:
-        table = decode_body(answer.body, GroupTable)
+    def _take_groups(self, answer: RemotingCommand) -> Deferred[None]:
+        known = self._groups.known()
+        reading = decoding_table(answer.body, GroupTable, GroupConfig, "subscription_group_table", known)
+        return self._read(reading, self._groups_read)
+
+    def _groups_read(self, table: GroupTable) -> None:
         believe(self._groups.made(), self._groups.version, table.subscription_group_table, table.data_version)
         if self._groups.replace(table):
             self._log.info(

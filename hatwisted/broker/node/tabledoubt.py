@@ -10,7 +10,7 @@ Rejected: doubting every deletion for a while. Operators' deletions would be lat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hatwisted.wire.registration import DataVersion
 
@@ -20,7 +20,7 @@ class DoubtfulTable(ValueError):
 
 
 def believe(
-    ours: Iterable[str], version: DataVersion, theirs: Iterable[str], their_version: DataVersion
+    ours: Iterable[str], version: DataVersion, theirs: Collection[str], their_version: DataVersion
 ) -> None:
     """Nothing, or DoubtfulTable.
 
@@ -29,10 +29,16 @@ def believe(
     - theirs: all names of the master's
     - their_version: of that
     """
-    kept, offered = set(ours), set(theirs)
-    if not kept or kept & offered or (offered and their_version.counter > version.counter):
+    if theirs and their_version.counter > version.counter:
+        return
+    kept = 0
+    for name in ours:
+        if name in theirs:
+            return
+        kept += 1
+    if not kept:
         return
     raise DoubtfulTable(
-        f"it has none of the {len(kept)} that are here (version {their_version.counter}, here {version.counter}); "
+        f"it has none of the {kept} that are here (version {their_version.counter}, here {version.counter}); "
         "if that's meant, stop this slave and remove its copy from config/"
     )

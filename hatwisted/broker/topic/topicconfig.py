@@ -12,7 +12,7 @@ Rules and first-start topics are those of RocketMQ 4.9.7's TopicConfigManager.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
@@ -150,9 +150,13 @@ class TopicConfigTable:
     def names(self) -> list[str]:
         return list(self._topics)
 
-    def made(self) -> list[str]:
+    def made(self) -> Iterator[str]:
         """Names of those that operators or clients have made."""
-        return [topic for topic in self._topics if not self.is_system(topic)]
+        return (topic for topic in self._topics if not self.is_system(topic))
+
+    def known(self) -> Mapping[str, TopicConfig]:
+        """All of them, by name; not a copy."""
+        return self._topics
 
     def is_system(self, topic: str) -> bool:
         """Is it one that operators may neither make nor delete?"""

@@ -4,8 +4,10 @@ import json
 from itertools import count
 from pathlib import Path
 
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from twisted.internet.error import CannotListenError
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.consumer import offsetsync
@@ -26,9 +28,12 @@ from hatwisted.broker.pull.pullmessage import PULL_CODES
 from hatwisted.ha.slavestate import SLOW_RETRY
 from hatwisted.remoting.processortable import ProcessorTable, response
 from hatwisted.remoting.serverfactory import RemotingServerFactory
+from hatwisted.timing import steps
+from hatwisted.wire import tablesteps
 from hatwisted.wire.bodylimits import body_limit
 from hatwisted.wire.codes import RequestCode
-from hatwisted.wire.registration import DataVersion, TopicConfig
+from hatwisted.wire.registration import DataVersion, TopicConfig, TopicTable, encode_body
+from hatwisted.wire.remoting import RemotingCommand
 from tests.support.golden import SLAVE, answers
 from tests.support.grownqueue import grown
 from tests.support.memorylog import MemoryLog
@@ -230,11 +235,11 @@ class TestDoubtfulTables(SyncCase):
         self.tables.topics.delete("T")
         self.tables.groups.delete("g")
         yield self.sync.round()
-        self.assertEqual((self.tables.topics.made(), self.tables.groups.made()), (["Last"], ["last"]))
+        self.assertEqual(([*self.tables.topics.made()], [*self.tables.groups.made()]), (["Last"], ["last"]))
         master.tables.topics.delete("Last")
         master.tables.groups.delete("last")
         yield self.sync.round()
-        self.assertEqual((self.tables.topics.made(), self.tables.groups.made()), ([], []))
+        self.assertEqual(([*self.tables.topics.made()], [*self.tables.groups.made()]), ([], []))
 
 
 class TestTablesOf5x(SyncCase):
@@ -890,3 +895,66 @@ class TestTimer(SyncCase):
 
     def test_vip_address(self):
         self.assertEqual(vip_address("10.0.0.1:10911"), "10.0.0.1:10909")
+
+
+class TestLargeTables(SyncCase):
+    """Tables are read in steps once they are large."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(tablesteps, "SMALL", 0)
+        self.patch(tablesteps, "_ENTRIES", 1)
+        self.patch(steps, "SLICE", 0)
+        self.master = BrokerRig(self, clock=self.slave.clock, network=self.slave.network, port=20911)
+        self.sync.follow(self.listen(self.master.table))
+
+    @inlineCallbacks
+    def turn(self, until, steps=True):
+        """Let the network, and the steps, go on until then."""
+        for _ in range(5000):
+            if until():
+                return
+            yield deferLater(reactor, 0)
+            if steps:
+                self.slave.clock.advance(0)
+        self.fail("it doesn't come")
+
+    @inlineCallbacks
+    def test_B98_topics_and_groups_are_the_masters(self):
+        for number in range(20):
+            self.master.put(f"T{number}")
+            self.master.tables.groups.find(f"g{number}")
+        done = self.sync.round()
+        yield self.turn(lambda: done.called)
+        for ours, theirs in (
+            (self.tables.topics.table(), self.master.tables.topics.table()),
+            (self.tables.groups.table(), self.master.tables.groups.table()),
+        ):
+            self.assertEqual(ours, theirs)
+
+    @inlineCallbacks
+    def test_B100_a_table_that_is_being_read_is_not_taken_once_another_master_is_followed(self):
+        self.master.put("Late")
+        read = []
+        known = self.tables.topics.known
+        self.patch(self.tables.topics, "known", lambda: read.append(1) or known())
+        self.sync.start()
+        self.slave.clock.advance(FIRST_DELAY)
+        yield self.turn(lambda: read, steps=False)
+        self.sync.follow(None)
+        self.slave.clock.advance(0)
+        self.assertIsNone(self.tables.topics.get("Late"))
+
+    def test_B98_a_table_that_is_read_to_its_end_after_a_newer_one_is_not_taken(self):
+        def answer(counter, topics):
+            table = {name: TopicConfig(topic_name=name) for name in topics}
+            version = DataVersion(counter=counter)
+            return RemotingCommand(
+                0, body=encode_body(TopicTable(data_version=version, topic_config_table=table))
+            )
+
+        for counter, topics in ((7, "abcdefgh"), (8, "a")):
+            self.sync._take_topics(answer(counter, topics))
+        self.slave.clock.advance(0)
+        self.assertEqual(self.tables.topics.version.counter, 8)
+        self.assertEqual(self.tables.topics.names(), ["a"])

@@ -97,6 +97,7 @@ class CommandsCase(TestCase):
             self.patch(sys, "stdout", sys.__stdout__)
             self.patch(sys, "stderr", sys.__stderr__)
         self.assertEqual(outcome.code, code, outcome.err)
+        await self.rig.until_dispatched()
         return outcome
 
     async def work(self, outcome, namesrv, work):
