@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,6 +91,20 @@ def parse_account(entry: Mapping[str, Any]) -> Account:
         )
     except ValueError as error:
         raise ValueError(f"account {access_key}: {error}") from None
+
+
+_MARKING: Final = secrets.token_bytes(16)
+"""Known to this process alone, so that nobody tries secrets by their marks."""
+
+
+def shown_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What people may see of a file's entry. In place of its secret there is a mark, as long as the process lives
+    the same one for the same secret."""
+    shown = {name: entry[name] for name in FIELDS if name in entry}
+    if SECRET_KEY in shown:
+        secret = f"{entry.get(ACCESS_KEY)}\n{shown[SECRET_KEY]}".encode("utf-8", "replace")
+        shown[SECRET_KEY] = f"hidden, {hmac.digest(_MARKING, secret, 'sha256').hex()[:8]}"
+    return shown
 
 
 def checked_key(name: str, value: object) -> str:

@@ -5,7 +5,8 @@ within WATCH_INTERVAL. Files that can't be used change nothing: the accounts of 
 at the start there are none of before, and the broker doesn't start. RocketMQ goes on with what it understood of a
 broken file.
 
-Reading and writing happen in a worker, one after the other. A change is on the disk before it holds.
+Reading and writing happen in a worker, one after the other. A change is on the disk before it holds. What an
+editor has changed has a line of the audit.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.acl.account import ACCESS_KEY
+from hatwisted.acl.account import ACCESS_KEY, shown_entry
 from hatwisted.acl.accounts import Accounts
 from hatwisted.acl.aclfile import (
+    ACCOUNTS,
+    ADDRESSES,
     AclFile,
     encoded,
     parse_acl_file,
@@ -30,6 +33,7 @@ from hatwisted.acl.aclfile import (
     with_addresses,
     without_account,
 )
+from hatwisted.acl.audittrail import audit_edited
 from hatwisted.store.disk.wholefile import replace_file
 from hatwisted.store.interfaces import IFileSystem, IWorker
 from hatwisted.timing.periodic import PeriodicCall
@@ -57,6 +61,13 @@ class _Read(NamedTuple):
     stamps: Mapping[str, Hashable]
     files: Mapping[str, AclFile]
     accounts: Accounts
+
+
+class _Found(NamedTuple):
+    """What lies there now. edited: what editors have changed, before and after; None: nothing that counts."""
+
+    read: _Read
+    edited: tuple[Mapping[str, object], Mapping[str, object]] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,8 +187,8 @@ class AclFiles:
         now_ms = int(self._clock.seconds() * 1000)
         return self._turn.run(lambda: maybeDeferred(self._edit, edit, now_ms).addCallback(self._take))
 
-    def _edit(self, edit: Callable[[_Read], tuple[str, dict[str, Any]]], now_ms: int) -> Deferred[_Read]:
-        def blocking() -> _Read:
+    def _edit(self, edit: Callable[[_Read], tuple[str, dict[str, Any]]], now_ms: int) -> Deferred[_Found]:
+        def blocking(known: _Read) -> _Found:
             now = self._read(self._stamps())
             try:
                 path, document = edit(now)
@@ -185,9 +196,9 @@ class AclFiles:
                 raise AclError(str(error)) from None
             data = encoded(document, now.files[path].version.following(now_ms))
             replace_file(self._fs, self._fs.real_path(path), data)
-            return self._read(self._stamps())
+            return _Found(self._read(self._stamps()), _edited(known, now))
 
-        edited: Deferred[_Read] = self._worker.run(blocking)  # type: ignore[assignment]
+        edited: Deferred[_Found] = self._worker.run(blocking, self._now)  # type: ignore[assignment]
         return edited
 
     # ---- changes by editors
@@ -196,16 +207,19 @@ class AclFiles:
         return self._turn.run(self._look_now)
 
     def _look_now(self) -> Deferred[None]:
-        def blocking(known: Mapping[str, Hashable]) -> _Read | None:
+        def blocking(known: _Read) -> _Found | None:
             stamps = self._stamps()
-            return None if stamps == known else self._read(stamps)
+            if stamps == known.stamps:
+                return None
+            read = self._read(stamps)
+            return _Found(read, _edited(known, read))
 
-        looked = maybeDeferred(self._worker.run, blocking, self._now.stamps)
+        looked = maybeDeferred(self._worker.run, blocking, self._now)
         return looked.addCallbacks(self._found, self._not_read)
 
-    def _found(self, read: _Read | None) -> None:
-        if read is not None:
-            self._take(read)
+    def _found(self, found: _Found | None) -> None:
+        if found is not None:
+            self._take(found)
             self._log.info(
                 "accounts read again: {accounts}", event="accounts.reread", accounts=len(self.accounts)
             )
@@ -221,8 +235,10 @@ class AclFiles:
                 error=error,
             )
 
-    def _take(self, read: _Read) -> None:
-        self._now = read
+    def _take(self, found: _Found) -> None:
+        if found.edited is not None:
+            audit_edited("accounts.reread", *found.edited)
+        self._now = found.read
         self._last_error = ""
 
     # ---- in the worker
@@ -267,3 +283,36 @@ class AclFiles:
             return _Read(stamps, files, Accounts(files))
         except ValueError as error:
             raise AclError(f"{dirname(self._places.main)}: {error}") from None
+
+
+def _edited(known: _Read, now: _Read) -> tuple[Mapping[str, object], Mapping[str, object]] | None:
+    """Accounts and lists of addresses that are other ones, as they were and as they are; without secrets."""
+    accounts, addresses = (_other(*map(named, (known, now))) for named in (_entries, _addresses))
+    if not any((*accounts, *addresses)):
+        return None
+    before, after = (
+        {
+            ACCOUNTS: {key: shown_entry(entry) for key, entry in entries.items()},
+            ADDRESSES: lists,
+        }
+        for entries, lists in zip(accounts, addresses, strict=True)
+    )
+    return before, after
+
+
+def _other(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the one has otherwise than the other."""
+    return (
+        {name: value for name, value in before.items() if value != after.get(name)},
+        {name: value for name, value in after.items() if value != before.get(name)},
+    )
+
+
+def _entries(read: _Read) -> dict[str, Mapping[str, Any]]:
+    files = read.files.values()
+    return {str(entry[ACCESS_KEY]): entry for file in files for entry in file.document.get(ACCOUNTS) or []}
+
+
+def _addresses(read: _Read) -> dict[str, Any]:
+    """Path -> from where no request needs a signature."""
+    return {path: file.document.get(ADDRESSES) or [] for path, file in read.files.items()}

@@ -3,8 +3,8 @@
     audit topic.put {"by": "operator", "from": "10.1.2.3:4711", "request": {...}, "before": null, "after": {...}}
 
 What follows the name is JSON in ASCII: names come from the network, and mustn't break a line or a terminal. A
-change that couldn't be made has its line too, with the answer's code and remark. Nothing that is secret is in a
-request's shown fields or in a state.
+change that couldn't be made has its line too, with the answer's code and remark; so has what an editor has made of
+a file, by nobody, from "file". Nothing that is secret is in a request's shown fields or in a state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from hatwisted.acl.account import SECRET_KEY
 from hatwisted.config.errors import ConfigError
 from hatwisted.remoting.processortable import Handler, ProcessorTable
 from hatwisted.remoting.server import RemotingConnection
@@ -37,31 +36,55 @@ be read."""
 Sender = Callable[[RemotingCommand], "str | None"]
 """The account that has signed a request; None if none has."""
 
-_NOT_SHOWN: Final = frozenset((ACCESS_KEY, SIGNATURE, SECURITY_TOKEN, SECRET_KEY))
+_NOT_SHOWN: Final = frozenset((ACCESS_KEY, SIGNATURE, SECURITY_TOKEN))
+_HUSHED: Final = ("secret", "password")
+"""In a field's name, in any case: a misspelt one is refused, and its value may be a secret all the same."""
+
+_log: Final = Logger(namespace="hatwisted.audit")
+
+
+def audit_edited(
+    event: str, before: Mapping[str, object], after: Mapping[str, object], **more: object
+) -> None:
+    """The line of what was found changed in a file; none if that is nothing.
+
+    - event: its name
+    - before, after: what has changed, and nothing else; without secrets
+    - more: what else the line says
+    """
+    if before or after or any(more.values()):
+        _write(event, {"by": None, "from": "file", "before": _short(before), "after": _short(after), **more})
 
 
 class AuditTrail:
     """Follows the changes of one server.
 
     - events: request code -> name of the event
+    - at_times: the same of requests that have a line only if what they are about was there, and is another then
     - states: request code -> what it's about; codes without one are followed without
     - sender: who has made a request
     """
 
-    _log = Logger(namespace="hatwisted.audit")
-
-    def __init__(self, events: Mapping[int, str], states: Mapping[int, State], sender: Sender) -> None:
+    def __init__(
+        self,
+        events: Mapping[int, str],
+        at_times: Mapping[int, str],
+        states: Mapping[int, State],
+        sender: Sender,
+    ) -> None:
         self._events = events
+        self._at_times = at_times
         self._states = states
         self._sender = sender
 
     def follow(self, table: ProcessorTable) -> ProcessorTable:
         """The same handlers, with a line for each change."""
         followed = table.without()
-        for code, event in self._events.items():
-            handler = table.handlers.get(code)
-            if handler is not None:
-                followed.register(code, partial(self._handle, event, handler))
+        for events, handle in ((self._events, self._handle), (self._at_times, self._watch)):
+            for code, event in events.items():
+                handler = table.handlers.get(code)
+                if handler is not None:
+                    followed.register(code, partial(handle, event, handler))
         return followed
 
     def _handle(
@@ -69,17 +92,17 @@ class AuditTrail:
     ) -> RemotingCommand | Deferred[RemotingCommand] | None:
         # Both before the change: it may be about the very account that has signed.
         sender, before = self._sender(request), self._state(request)
-
-        def write(outcome: Mapping[str, object]) -> None:
-            fields = {name: text for name, text in request.ext.items() if name not in _NOT_SHOWN}
-            line = {"by": sender, "from": connection.peer, "request": _short(fields), **outcome}
-            self._log.info("audit {event} {line}", event=event, line=_ascii(line))
+        write = partial(_write_request, event, connection, request, sender)
 
         def states() -> Mapping[str, object]:
-            return {"before": before, "after": self._state(request)} if request.code in self._states else {}
+            if request.code not in self._states:
+                return {}
+            return {"before": _short(before), "after": _short(self._state(request))}
 
         def answered(answer: RemotingCommand) -> RemotingCommand:
-            write({"failed": answer.code, "remark": answer.remark} if answer.code else states())
+            # A change that holds, and isn't in its file or in all places, has a remark, too.
+            remark = {} if answer.remark is None else {"remark": answer.remark}
+            write({"failed": answer.code, **remark} if answer.code else {**states(), **remark})
             return answer
 
         def broken(failure: Failure) -> Failure:
@@ -97,13 +120,51 @@ class AuditTrail:
             return answer.addCallbacks(answered, broken)
         return None if answer is None else answered(answer)
 
+    def _watch(
+        self, event: str, handler: Handler, connection: RemotingConnection, request: RemotingCommand
+    ) -> RemotingCommand | Deferred[RemotingCommand] | None:
+        before = self._state(request)
+        if not before:
+            return handler(connection, request)
+
+        def answered(answer: RemotingCommand) -> RemotingCommand:
+            after = self._state(request)
+            if after != before:
+                states = {"before": _short(before), "after": _short(after)}
+                _write_request(event, connection, request, self._sender(request), states)
+            return answer
+
+        answer = handler(connection, request)
+        if isinstance(answer, Deferred):
+            return answer.addCallback(answered)
+        return None if answer is None else answered(answer)
+
     def _state(self, request: RemotingCommand) -> object:
         state = self._states.get(request.code)
         try:
             # Taken apart at once: tables change in place.
-            return None if state is None else _short(msgspec.to_builtins(state(request)))
+            return None if state is None else msgspec.to_builtins(state(request))
         except (ValueError, ConfigError):
             return None
+
+
+def _write_request(
+    event: str,
+    connection: RemotingConnection,
+    request: RemotingCommand,
+    sender: str | None,
+    outcome: Mapping[str, object],
+) -> None:
+    fields = {name: text for name, text in request.ext.items() if _is_shown(name)}
+    _write(event, {"by": sender, "from": connection.peer, "request": _short(fields), **outcome})
+
+
+def _write(event: str, line: Mapping[str, object]) -> None:
+    _log.info("audit {event} {line}", event=event, line=_ascii(line))
+
+
+def _is_shown(field: str) -> bool:
+    return field not in _NOT_SHOWN and not any(each in field.lower() for each in _HUSHED)
 
 
 def _short(value: Any) -> object:

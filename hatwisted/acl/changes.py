@@ -3,7 +3,7 @@
 They are taken from `adminAllowList` only (`adminguard`), and each leaves a line in the log (`audittrail`). Names
 stay as they are: those who read logs look for them. What clients do to their own, by their daily work (a commit,
 a lock, a first message that makes its topic), isn't among them; nor is what brokers tell name servers and each
-other.
+other, which is taken from everywhere, and leaves a line where it displaces what was there (BROKERS_WORD).
 """
 
 from __future__ import annotations
@@ -39,3 +39,10 @@ NAME_SERVER_CHANGES: Final[Mapping[int, str]] = {
     RequestCode.DELETE_TOPIC_IN_NAMESRV: "route.delete",
     RequestCode.UPDATE_NAMESRV_CONFIG: "config.put",
 }
+
+BROKERS_WORD: Final[Mapping[int, str]] = {
+    RequestCode.REGISTER_BROKER: "broker.displace",
+    RequestCode.UNREGISTER_BROKER: "broker.unregister",
+    RequestCode.JOIN_CONSUMER_OFFSET: "progress.join",
+}
+"""A broker in the place, or at the address, of a living one; one that goes; progress that goes back."""

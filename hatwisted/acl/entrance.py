@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from hatwisted.acl.accounts import Accounts
 from hatwisted.acl.adminguard import AdminGuard
 from hatwisted.acl.audittrail import AuditTrail, State
+from hatwisted.acl.changes import BROKERS_WORD
 from hatwisted.acl.failedlogins import FailedLogins
 from hatwisted.acl.needs import Rule
 from hatwisted.acl.rateguard import RateGuard, Rates, by_account, by_address
@@ -94,7 +95,7 @@ class Entrance:
 
     def protect(self, table: ProcessorTable, states: Mapping[int, State]) -> ProcessorTable:
         """The same handlers behind all of it. states: what changes are about, for the audit."""
-        table = AuditTrail(self._changes, states, self._sender).follow(table)
+        table = AuditTrail(self._changes, BROKERS_WORD, states, self._sender).follow(table)
         if self._admin_guard is not None:
             table = guarded(table, self._admin_guard, self._admin_guard.codes)
         # From the inside out: an account is whose it says to be, and a signature isn't checked for nothing.

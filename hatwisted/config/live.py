@@ -7,7 +7,7 @@ with all its keys and ignores values that it can't parse; here those are refused
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -24,10 +24,17 @@ REQUEST = "request"
 
 
 class Reread(NamedTuple):
-    """Keys that a file read again has changed. taken: in effect; waiting: for a restart."""
+    """Keys that a file read again has changed. before, after: those in effect, each with its value, unless that is
+    never shown; waiting: for a restart."""
 
-    taken: list[str]
+    before: dict[str, str | None]
+    after: dict[str, str | None]
     waiting: list[str]
+
+    @property
+    def taken(self) -> list[str]:
+        """The keys that are in effect."""
+        return list(self.after)
 
     def __str__(self) -> str:
         taken = f"in effect: {', '.join(self.taken)}" if self.taken else "nothing to take over"
@@ -84,8 +91,11 @@ class LiveConfig(Generic[C]):
 
     def asked(self, data: bytes) -> dict[str, str | None]:
         """The present values of the keys of a request, as `text` shows them. Raises ConfigError."""
+        return self._shown(self.parse(data))
+
+    def _shown(self, keys: Iterable[str]) -> dict[str, str | None]:
         now = self.parse(self.text())
-        return {key: now.get(key) for key in self.parse(data)}
+        return {key: now.get(key) for key in keys}
 
     def update(
         self, changes: dict[str, str], check: Callable[[C], object] = lambda config: None
@@ -138,9 +148,10 @@ class LiveConfig(Generic[C]):
             if getattr(now, field.name) != getattr(self.config, field.name)
             and (getattr(now, field.name) != getattr(before, field.name) or field.encode_name in edited)
         }
-        taken = {key: name for key, name in changed.items() if key in effective}
-        self.adopt({key: (name, getattr(now, name)) for key, name in taken.items()})
-        return Reread(sorted(taken), sorted(set(changed) - set(taken)))
+        taken = sorted(changed.keys() & set(effective))
+        shown_before = self._shown(taken)
+        self.adopt({key: (changed[key], getattr(now, changed[key])) for key in taken})
+        return Reread(shown_before, self._shown(taken), sorted(changed.keys() - set(effective)))
 
     def _edited_since(self, requested: Mapping[str, str]) -> set[str]:
         """Keys of these changes for which the file says something else once it was taken: an editor's word, and be

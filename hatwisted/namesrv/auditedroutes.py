@@ -8,9 +8,11 @@ from hatwisted.acl.audittrail import State
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import KvConfig
+from hatwisted.namesrv.members import Member
 from hatwisted.namesrv.routeinfo import RouteTable
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.remoting import RemotingCommand
+from hatwisted.wire.requestheader import parse_register_broker
 
 
 def audited_states(
@@ -34,7 +36,16 @@ def audited_states(
         """Permission -> how many of the group's topics have it."""
         return routes.permissions(request.ext.get("brokerName", ""))
 
+    def holders(request: RemotingCommand) -> object:
+        """The living brokers in a broker's place and at its address, and the hosts that have said so."""
+        header = parse_register_broker(request.ext)
+        return routes.holders(
+            Member(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
+        )
+
     return {
+        RequestCode.REGISTER_BROKER: holders,
+        RequestCode.UNREGISTER_BROKER: holders,
         RequestCode.PUT_KV_CONFIG: setting,
         RequestCode.DELETE_KV_CONFIG: setting,
         RequestCode.WIPE_WRITE_PERM_OF_BROKER: permissions,

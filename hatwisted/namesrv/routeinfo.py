@@ -344,6 +344,16 @@ class RouteTable:
         """The members of a group."""
         return self._groups.get(name)
 
+    def holders(self, member: Member) -> list[str]:
+        """The living brokers in its place and at its address, each with the host that has said so."""
+        group = self._groups.get(member.group)
+        there = {member.address} | (set() if group is None else {group.broker_addrs.get(member.id)})
+        leases = [self._leases[each] for each in sorted(filter(None, there)) if each in self._leases]
+        return [
+            f"{lease.member.group} id {lease.member.id} at {lease.member.address}, from {lease.source.host}"
+            for lease in leases
+        ]
+
     def cluster_info(self) -> ClusterInfo:
         """Every group, and the names of each cluster's groups."""
         clusters: dict[str, list[str]] = {}

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IListeningPort, IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.acl.aclfiles import AclFiles
+from hatwisted.acl.audittrail import audit_edited
 from hatwisted.acl.changes import NAME_SERVER_CHANGES
 from hatwisted.acl.entrance import Entrance, EntranceOptions
 from hatwisted.config.changing import NAMESRV_EFFECTIVE
@@ -162,6 +163,7 @@ class NameServerService(Service):
     def reread(self, before: NamesrvConfig, now: NamesrvConfig) -> None:
         """The configuration has been read again. before: what the last reading gave; now: what this one gives."""
         what = self.config.take_reread(self._take_edited_file, before, now, NAMESRV_EFFECTIVE)
+        audit_edited("config.reread", what.before, what.after, waiting=what.waiting)
         self._log.info("configuration read again: {what}", event="config.reread", what=what)
 
     def _take_edited_file(self) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from hatwisted.acl.account import ACCESS_KEY, SECRET_KEY
+from hatwisted.acl.account import ACCESS_KEY, shown_entry
 from hatwisted.acl.aclfile import ACCOUNTS, ADDRESSES
 from hatwisted.acl.aclfiles import AclFiles
 from hatwisted.acl.audittrail import MAX_STATE, State
 from hatwisted.broker.admin.progresswalk import at_once, topics_of
+from hatwisted.broker.consumer.progressbody import WHOLE_ROW, parse_progress
 from hatwisted.broker.tables import BrokerTables
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
@@ -54,10 +55,27 @@ def audited_states(
 
         return of_group
 
+    def reset_progress(request: RemotingCommand) -> object:
+        """Of the queues that a report of progress may take back, and no others: anybody may make one. A row that
+        may be deleted is shown by how many queues it has."""
+        if b"resetTable" not in request.body and b"\\" not in request.body:
+            return None  # most have none, and are long
+        resets = parse_progress(request.body, fastjson.loads_request).reset_table
+        ours = tables.offsets.progress().offset_table
+        return {
+            key: {
+                "queues" if queue == WHOLE_ROW else str(queue): len(ours.get(key, ()))
+                if queue == WHOLE_ROW
+                else ours.get(key, {}).get(queue)
+                for queue in queues
+            }
+            for key, queues in resets.items()
+        }
+
     def account(request: RemotingCommand) -> object:
         key = request.ext.get(ACCESS_KEY)
         found = (entry for entry in _entries(acl) if str(entry.get(ACCESS_KEY)) == key)
-        return next(({name: entry[name] for name in entry if name != SECRET_KEY} for entry in found), None)
+        return next(map(shown_entry, found), None)
 
     def addresses(_request: RemotingCommand) -> object:
         return {} if acl is None else {name: each.get(ADDRESSES) for name, each in acl.documents.items()}
@@ -69,6 +87,7 @@ def audited_states(
         RequestCode.DELETE_SUBSCRIPTIONGROUP: deleted_group,
         RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: progress("group"),
         RequestCode.CLONE_GROUP_OFFSET: progress("destGroup"),
+        RequestCode.JOIN_CONSUMER_OFFSET: reset_progress,
         RequestCode.UPDATE_BROKER_CONFIG: lambda request: live.asked(request.body),
         RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: account,
         RequestCode.DELETE_ACL_CONFIG: account,

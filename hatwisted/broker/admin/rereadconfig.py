@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
+from hatwisted.acl.audittrail import audit_edited
 from hatwisted.config.changing import EFFECTIVE
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig
@@ -31,4 +32,5 @@ def take_reread(
     - now: what this one gives
     """
     reread = live.take_reread(take_file, before, now, EFFECTIVE)
+    audit_edited("config.reread", reread.before, reread.after, waiting=reread.waiting)
     _log.info("configuration read again: {what}", event="config.reread", what=reread)

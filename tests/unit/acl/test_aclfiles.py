@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.task import Clock
+from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.acl import aclfiles
+from hatwisted.acl import aclfiles, audittrail
 from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.acl.aclfiles import MAX_DEPTH, WATCH_INTERVAL, AclError, AclFiles, AclPlaces
 from hatwisted.store.disk.filesystem import PosixFileSystem
@@ -31,6 +33,17 @@ class AclFilesTests(SynchronousTestCase):
         self.clock.advance(1_795_221_957)
         places = AclPlaces(main=str(self.main), folder=str(self.folder / "acl"))
         self.files = AclFiles(places, PosixFileSystem(), InlineWorker(), self.clock)
+
+    def audited(self) -> list[tuple[str, dict[str, Any]]]:
+        """From now on: (event, what it says) of each line of the audit."""
+        lines: list[tuple[str, dict[str, Any]]] = []
+
+        def note(event: Any) -> None:
+            _, name, text = formatEvent(event).split(" ", 2)
+            lines.append((name, json.loads(text)))
+
+        self.patch(audittrail, "_log", Logger(observer=note))
+        return lines
 
     def known(self) -> set[str]:
         documents = self.files.documents.values()
@@ -84,6 +97,46 @@ class AclFilesTests(SynchronousTestCase):
         (self.folder / "acl" / "b.yml").unlink()
         self.clock.advance(WATCH_INTERVAL)
         self.assertEqual(self.known(), {"another"})
+
+    def test_what_an_editor_has_changed_is_in_the_audit(self) -> None:
+        self.files.load()
+        self.files.start()
+        self.addCleanup(self.files.stop)
+        lines = self.audited()
+        self.main.write_bytes(
+            SAMPLE.replace(b"12345678", b"87654321", 1).replace(b"192.168.0.*", b"10.1.1.1")
+        )
+        (self.folder / "acl" / "a.yml").write_bytes(ANOTHER)
+        self.clock.advance(WATCH_INTERVAL)
+        ((event, said),) = lines
+        self.assertEqual((event, said["by"], said["from"]), ("accounts.reread", None, "file"))
+        before, after = said["before"], said["after"]
+        self.assertEqual((before["accounts"].keys(), after["accounts"].keys()), (
+            {"RocketMQ"}, {"RocketMQ", "another"},
+        ))  # fmt: skip
+        mark = before["accounts"]["RocketMQ"].pop("secretKey")
+        self.assertRegex(mark, "^hidden, [0-9a-f]{8}$")
+        self.assertNotEqual(after["accounts"]["RocketMQ"].pop("secretKey"), mark)
+        self.assertEqual(before["accounts"]["RocketMQ"], after["accounts"]["RocketMQ"])
+        main, added = "globalWhiteRemoteAddresses", str(self.folder / "acl" / "a.yml")
+        self.assertEqual(before[main], {str(self.main): ["10.10.103.*", "192.168.0.*"]})
+        self.assertEqual(after[main], {str(self.main): ["10.10.103.*", "10.1.1.1"], added: []})
+        for secret in ("12345678", "87654321", "hush-hush"):
+            self.assertNotIn(secret, json.dumps(said))
+
+        self.main.write_bytes(self.main.read_bytes() + b"# a remark\n")
+        self.clock.advance(WATCH_INTERVAL)
+        self.assertEqual(len(lines), 1, "nothing of it counts")
+
+    def test_what_an_editor_has_changed_before_an_administrator_does_too(self) -> None:
+        self.files.load()
+        self.main.write_bytes(ANOTHER)
+        lines = self.audited()
+        self.successResultOf(self.files.put_account({"accessKey": "newcomer", "secretKey": "hush-hush"}))
+        ((event, said),) = lines
+        self.assertEqual((event, [*said["after"]["accounts"]]), ("accounts.reread", ["another"]))
+        self.successResultOf(self.files.delete_account("newcomer"))
+        self.assertEqual(len(lines), 1)
 
     def test_a_file_of_the_same_size_and_time_is_read_again(self) -> None:
         self.main.write_bytes(ANOTHER)

@@ -14,13 +14,17 @@ from hatwisted.acl.audittrail import MAX_STATE
 from hatwisted.assembly.nameserver import embed_name_server
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import ClientError
+from hatwisted.config.schema import BrokerRole
 from hatwisted.remoting.client import RemotingClient
+from hatwisted.remoting.processortable import response
 from hatwisted.wire.codes import RequestCode, ResponseCode
+from hatwisted.wire.registerbody import encode_register_body
+from hatwisted.wire.registration import DataVersion, RegisterBody, TopicTable
 from hatwisted.wire.remoting import RemotingCommand
 from tests.support.memorynode import CLIENT_HOST, NAME_SERVER, MemoryNodes, Visitor
 from tests.unit.acl.files import ADMIN, SAMPLE, USER, request
 
-MASTER, OTHER = "10.0.0.1", "10.7.0.50"
+MASTER, SLAVE, OTHER = "10.0.0.1", "10.0.0.2", "10.7.0.50"
 ADDRESS = f"{MASTER}:10911"
 TOPIC = {
     "topic": "Orders",
@@ -256,6 +260,35 @@ class AuditTests(AllowListCase):
         self.assertLess(len(put), 3 * MAX_STATE + 1000)
         self.assertIn("newcomer", deleted)
 
+    def test_another_secret_shows_without_being_shown(self) -> None:
+        file = self.nodes.folder / "plain_acl.yml"
+        file.parent.mkdir()
+        file.write_bytes(SAMPLE)
+        self.nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file))
+        put = partial(self.ask, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, account=ADMIN, accessKey="RocketMQ")
+        for secret in ("hush-hush", "hush-hush", "quite-another"):
+            self.assertEqual(put(secretKey=secret, secretkey=secret).code, 0)
+        marks = []
+        for _, said in self.audited():
+            before, after = said["before"].pop("secretKey"), said["after"].pop("secretKey")
+            self.assertEqual(said["before"], said["after"])
+            marks.append((before, after))
+        (old, new), (same, again), (former, latest) = marks
+        self.assertEqual((new, new, again), (same, again, former))
+        self.assertEqual(len({old, new, latest}), 3)
+        for secret in ("hush-hush", "quite-another", "12345678"):
+            self.assertNotIn(secret, "".join(self.lines))
+
+    def test_one_that_is_only_half_done_says_what_is_left(self) -> None:
+        node = self.nodes.start(MASTER)
+        left = "not in its file"
+        table = node.parts.processors
+        table.register(RequestCode.UPDATE_BROKER_CONFIG, lambda _, asked: response(asked, remark=left))
+        node._factories[0].serve(node.parts.entrance.protect(table, node.parts.states))
+        self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"deleteWhen=05")
+        ((_, said),) = self.audited()
+        self.assertEqual((said["remark"], said["after"]), (left, {"deleteWhen": "04"}))
+
     def test_a_name_servers_changes(self) -> None:
         self.nodes.start_name_server()
         self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
@@ -271,6 +304,75 @@ class AuditTests(AllowListCase):
         self.assertNotIn("6", wiped[1]["after"])
         self.assertEqual(config[1]["after"], {"orderMessageEnable": "true"})
         self.assertEqual((deleted[0], deleted[1]["after"]), ("route.delete", None))
+
+    def test_who_displaces_a_living_broker_has_a_line(self) -> None:
+        self.nodes.start_name_server()
+        self.nodes.start(MASTER, namesrv_addr=NAME_SERVER)
+        self.nodes.pass_time(31)  # it renews: no line
+        self.nodes.start(SLAVE, namesrv_addr=NAME_SERVER, broker_role=BrokerRole.SLAVE, broker_id=1)
+        self.nodes.pass_time(1)
+        self.assertEqual(self.audited(), [])
+        group = {"brokerName": "broker-a", "clusterName": "DefaultCluster"}
+        mine = {**group, "brokerId": "0", "brokerAddr": f"{OTHER}:10911", "haServerAddr": ""}
+        registered = RegisterBody(topic_config_serialize_wrapper=TopicTable(data_version=DataVersion()))
+        body = encode_register_body(registered)
+
+        def say(code: int, host: str, **fields: str) -> list[tuple[str, Any, Any, str]]:
+            self.lines.clear()
+            self.ask(code, host, NAME_SERVER, body=body, **fields)
+            return [
+                (event, said["before"], said["after"], said["from"].partition(":")[0])
+                for event, said in self.audited()
+            ]
+
+        old, new = (f"broker-a id 0 at {host}:10911, from {host}" for host in (MASTER, OTHER))
+        slave = f"broker-a id 1 at {SLAVE}:10911, from {SLAVE}"
+        kept = RemotingClient(self.nodes.network.host(OTHER), self.nodes.clock)
+        self.addCleanup(kept.close)
+
+        def register_mine() -> None:
+            self.nodes.result(kept.call(NAME_SERVER, request(103, None, body, **mine), 5))
+
+        register_mine()
+        self.assertEqual(
+            [(event, said["before"], said["after"]) for event, said in self.audited()],
+            [("broker.displace", [old], [new])],
+        )
+        taken = {**mine, "brokerAddr": f"{SLAVE}:10911"}
+        found = f"broker-a id 0 at {SLAVE}:10911, from {CLIENT_HOST}"
+        self.assertEqual(
+            say(103, CLIENT_HOST, **taken),
+            [("broker.displace", [slave, new], [found], CLIENT_HOST)],
+            "the one's address, and the other's place",
+        )
+        register_mine()
+        self.assertEqual(say(104, CLIENT_HOST, **mine), [], "not its to say")
+        self.assertEqual(say(104, OTHER, **mine), [("broker.unregister", [new], [], OTHER)])
+        self.assertEqual(say(104, OTHER, **mine), [], "it's gone already")
+
+    def test_progress_that_a_report_takes_back_has_a_line(self) -> None:
+        node = self.nodes.start(MASTER)
+        self.assertEqual(self.nodes.send(ADDRESS), ResponseCode.SUCCESS)
+        offsets, join = node.parts.tables.offsets, RequestCode.JOIN_CONSUMER_OFFSET
+        offsets.commit("readers", "T", 0, 1)
+        reported = json.dumps({"offsetTable": {"T@readers": {"0": 1}}})
+        for body in (reported, "no table"):
+            self.ask(join, body=body.encode())
+            self.assertEqual(self.audited(), [])
+        later = int(self.nodes.clock.seconds() * 1000) + 5
+        back = {"offsetTable": {"T@readers": {"0": 0}}, "resetTable": {"T@readers": {"0": later}}}
+        escaped = json.dumps(back).replace("resetTable", "\\u0072esetTable")
+        self.ask(join, body=escaped.encode())
+        ((event, said),) = self.audited()
+        self.assertEqual((event, said["before"]), ("progress.join", {"T@readers": {"0": 1}}))
+        self.assertEqual(said["after"], {"T@readers": {"0": 0}})
+        gone = {"offsetTable": {}, "resetTable": {"T@readers": {"-1": later + 5}}}
+        wanted = [({"T@readers": {"queues": 1}}, {"T@readers": {"queues": 0}})]
+        for lines in (wanted, []):  # the second time there's nothing to change
+            self.lines.clear()
+            self.ask(join, body=json.dumps(gone).encode())
+            self.assertEqual([(said["before"], said["after"]) for _, said in self.audited()], lines)
+        self.assertIsNone(offsets.query("readers", "T", 0))
 
 
 class RateTests(AllowListCase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,17 @@ class OrderTests(SynchronousTestCase):
             said,
             "configuration read again: in effect: brokerPermission, fileReservedTime; after a restart: listenPort",
         )
+        line = self.caught.texts("info")[-2].removeprefix("audit config.reread ")
+        self.assertEqual(
+            json.loads(line),
+            {
+                "by": None,
+                "from": "file",
+                "before": {"brokerPermission": "6", "fileReservedTime": "72"},
+                "after": {"brokerPermission": "4", "fileReservedTime": "12"},
+                "waiting": ["listenPort"],
+            },
+        )
         config = self.master.parts.config.config
         self.assertEqual((config.broker_permission, config.file_reserved_time), (4, 12))
         self.assertEqual(config.listen_port, 10911)
@@ -80,6 +92,7 @@ class OrderTests(SynchronousTestCase):
 
     def test_nothing_changed(self) -> None:
         self.assertEqual(self.reread(), "configuration read again: nothing to take over")
+        self.assertNotIn("audit", "".join(self.caught.texts("info")))
 
     def test_in_haste_no_slave_is_waited_for(self) -> None:
         for haste, seconds in ((False, 2.5), (True, 0.0)):

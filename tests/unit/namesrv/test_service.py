@@ -9,6 +9,7 @@ from twisted.internet import defer, task
 from twisted.logger import Logger, formatEvent
 from twisted.trial.unittest import TestCase
 
+from hatwisted.acl import audittrail
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv import topicqueues
 from hatwisted.namesrv.largeregistrations import MAX_OF_CONNECTION
@@ -401,7 +402,20 @@ class TestOperators(ServiceCase):
         Path(self.config_path).write_text("# edited\norderMessageEnable=true\nserverSocketBacklog=7\n")
         said = []
         self.patch(self.service, "_log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        audited = []
+        self.patch(audittrail, "_log", Logger(observer=lambda event: audited.append(formatEvent(event))))
         self.service.reread(before, after)
+        (line,) = audited
+        self.assertEqual(
+            json.loads(line.removeprefix("audit config.reread ")),
+            {
+                "by": None,
+                "from": "file",
+                "before": {"orderMessageEnable": "false"},
+                "after": {"orderMessageEnable": "true"},
+                "waiting": ["serverSocketBacklog"],
+            },
+        )
         self.assertEqual(
             said,
             ["configuration read again: in effect: orderMessageEnable; after a restart: serverSocketBacklog"],
