@@ -244,29 +244,16 @@ class AclFiles:
     # ---- in the worker
 
     def _stamps(self) -> dict[str, Hashable]:
-        paths = [path for path in self._paths(self._places.folder, MAX_DEPTH) if path != self._places.main]
+        main, *paths = account_paths(self._places, self._fs)
         if len(paths) >= MAX_FILES:
             raise AclError(f"{self._places.folder} holds more than {MAX_FILES} files")
         stamps: dict[str, Hashable] = {}
-        for path in [self._places.main, *paths]:
+        for path in [main, *paths]:
             try:
                 stamps[path] = self._fs.stamp(path)
             except OSError:
                 continue  # gone since it was listed, or never there
         return stamps
-
-    def _paths(self, folder: str, depth: int) -> Iterator[str]:
-        try:
-            names = self._fs.listdir(folder)
-        except OSError:
-            return  # not a folder
-        for name in names:
-            path = join(folder, name)
-            if name.endswith(SUFFIXES):
-                if name != TOOLS_FILE:
-                    yield path
-            elif depth > 1:
-                yield from self._paths(path, depth - 1)
 
     def _read(self, stamps: Mapping[str, Hashable]) -> _Read:
         if self._places.main not in stamps:
@@ -283,6 +270,29 @@ class AclFiles:
             return _Read(stamps, files, Accounts(files))
         except ValueError as error:
             raise AclError(f"{dirname(self._places.main)}: {error}") from None
+
+
+def account_paths(places: AclPlaces, fs: IFileSystem) -> list[str]:
+    """The files with accounts that there may be, the main one first.
+
+    - places: where they are
+    - fs: the disk
+    """
+    return [places.main, *(path for path in _below(fs, places.folder, MAX_DEPTH) if path != places.main)]
+
+
+def _below(fs: IFileSystem, folder: str, depth: int) -> Iterator[str]:
+    try:
+        names = fs.listdir(folder)
+    except OSError:
+        return  # not a folder
+    for name in names:
+        path = join(folder, name)
+        if name.endswith(SUFFIXES):
+            if name != TOOLS_FILE:
+                yield path
+        elif depth > 1:
+            yield from _below(fs, path, depth - 1)
 
 
 def _edited(known: _Read, now: _Read) -> tuple[Mapping[str, object], Mapping[str, object]] | None:

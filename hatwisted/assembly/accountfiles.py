@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hatwisted.acl.aclfiles import AclError, AclFiles
+from hatwisted.acl.aclfiles import AclError, AclFiles, account_paths
 from hatwisted.assembly import options
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
-from hatwisted.store.interfaces import IWorker
+from hatwisted.store.interfaces import IFileSystem, IWorker
 
 
 def acl_files(config: AccessKeys, parts: Parts, worker: IWorker) -> AclFiles | None:
@@ -26,3 +26,16 @@ def acl_files(config: AccessKeys, parts: Parts, worker: IWorker) -> AclFiles | N
     except AclError as error:
         raise SettingError("aclEnable", str(error)) from None
     return files
+
+
+def files_of_accounts(config: AccessKeys, fs: IFileSystem) -> list[str]:
+    """Where the accounts are that its configuration names; nowhere if it's one that `acl_files` refuses.
+
+    - config: the server's
+    - fs: the disk
+    """
+    try:
+        places = options.acl_places(config)
+    except SettingError:
+        return []
+    return [] if places is None else account_paths(places, fs)

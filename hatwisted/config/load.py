@@ -221,6 +221,12 @@ def schema_fields(schema: type) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(schema)
 
 
+@cache
+def secret_keys(schema: type) -> frozenset[str]:
+    """The keys whose values are never shown."""
+    return frozenset(each.encode_name for each in schema_fields(schema) if isinstance(_rule(each), Secret))
+
+
 def _rule(field: FieldInfo) -> Rule:
     rule: Rule = get_args(field.type)[1]
     return rule

@@ -16,7 +16,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -26,10 +26,12 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger, globalLogPublisher
 from twisted.python import usage
 
+from hatwisted.assembly.accountfiles import files_of_accounts
 from hatwisted.assembly.nameserver import stacked
 from hatwisted.assembly.orders import Orders
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.errors import ConfigError, SettingError
+from hatwisted.config.legible import legible, secret_files, told_on_command_line
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
@@ -121,7 +123,7 @@ def make_service(
         loaded = load(options["conf"], options.overrides, os.environ)
         open_because = missing_protection(loaded)
         refused = bool(open_because) and not options["allow-open"]
-        warnings = [*loaded.warnings, *(() if refused else open_because)]
+        warnings = [*loaded.warnings, *told_on_command_line(loaded), *(() if refused else open_because)]
         if options["print-config"]:
             terminal.warn(warnings)
             sys.stdout.write(effective_text(loaded))
@@ -154,7 +156,8 @@ def make_service(
             descriptors=parts.descriptors,
             connections=parts.connections.most,
         )
-        terminal.warn_once_started(open_to_strangers(loaded.config))
+        secret = [*secret_files(loaded), *files_of_accounts(loaded.config, parts.file_system)]
+        terminal.warn_once_started(open_to_strangers(loaded.config), legible(secret))
         return service
 
 
@@ -305,24 +308,24 @@ class Terminal:
         self._stream = sys.stderr
         self._pid = os.getpid()
         self._descriptor: int | None = os.dup(2)
-        self._warning: str | None = None
+        self._warnings: Sequence[str] = ()
 
     def warn(self, lines: Iterable[str]) -> None:
         """Show these now, before the fork; the log has them, too, if there is one."""
         for line in lines:
             self._stream.write(f"{self._program}: warning: {printable(line)}\n")
 
-    def warn_once_started(self, line: str | None) -> None:
+    def warn_once_started(self, *lines: str | None) -> None:
         """What the log and the operator are told once the server runs; None: nothing."""
-        self._warning = line
+        self._warnings = [*filter(None, lines)]
 
     def started(self) -> None:
         """The server runs: say what there is to say, once."""
-        warning, self._warning = self._warning, None
-        if warning is not None:
+        warnings, self._warnings = self._warnings, ()
+        for warning in warnings:
             log.warn("{line}", line=warning)
             if not self._log_is_shown:
-                self._write(f"warning: {warning}")
+                self._write(f"warning: {printable(warning)}")
 
     def tell(self, line: str) -> None:
         """Show what the log has, too."""

@@ -255,6 +255,61 @@ class Startup(StartupCase):
         with os.fdopen(reading) as terminal:
             return terminal.read()
 
+    def test_a_secret_on_the_command_line_is_told_by_its_key(self) -> None:
+        caught = LogCatcher(self)
+        for key in ("haTlsKeyPassword", "tls.client.keyPassword", "tls.server.keyPassword"):
+            self.patch(sys, "stderr", stderr := io.StringIO())
+            self.make("--set", f"{key}=hush-hush")
+            self.assertEqual(
+                stderr.getvalue(),
+                f"hamaster: warning: --set: {key}: any user of this host may read it in the list of processes: "
+                "write it into the file that --conf names\n",
+            )
+            self.patch(sys, "stderr", stderr := io.StringIO())
+            self.make("--set", f"{key}=")
+            self.make("--conf", self.conf(f"{key}=hush-hush\n"))
+            self.assertEqual(stderr.getvalue(), "")
+        self.assertNotIn("hush-hush", "".join(caught.texts("warn")))
+        self.assertEqual(len(caught.texts("warn")), 3)
+
+    def test_files_with_secrets_that_any_user_may_read_are_named(self) -> None:
+        conf = Path(self.conf("bindAddress=127.0.0.1\ntls.server.keyPassword=hush-hush\n")).absolute()
+        folder = conf.parent
+        accounts, more = folder / "plain_acl.yml", folder / "acl" / "in" / "more.yml"
+        shared, key, account = folder / "tls.properties", folder / "ha.key", folder / "tools.yml"
+        more.parent.mkdir(parents=True)
+        for file in (accounts, more, key, account):
+            file.touch()
+        shared.write_text("tls.client.keyPassword=hush-hush\n")
+        given = ["--conf", str(conf)]
+        for entry in (
+            f"tls.config.file={shared}",
+            f"haTlsKeyPath={key}",
+            f"credentialsFile={account}",
+            "aclEnable=true",
+            f"aclPlainFile={accounts}",
+            "haAllowList=127.0.0.1",
+        ):
+            given += "--set", entry
+        secret = (conf, shared, key, account, accounts, more)
+        for file in secret:
+            file.chmod(0o640)
+        self.assertEqual(self.told(*given), "")
+        for modes, named in (((0o644,), 1), ((0o602,), 1), ((0o644, 0o604, 0o666, 0o646, 0o777, 0o645), 6)):
+            for file, mode in zip(secret, modes, strict=False):
+                file.chmod(mode)
+            names = {f"{file}" for file in secret[:named]}
+            start, _, files = self.told(*given).rstrip("\n").partition(": chmod o= ")
+            self.assertEqual(
+                start, "hamaster: warning: any user of this host may read or change what is secret"
+            )
+            self.assertEqual(set(files.split()), names)
+
+    def test_a_file_without_a_secret_may_be_read_by_anybody(self) -> None:
+        conf = Path(self.conf("bindAddress=127.0.0.1\ntls.server.keyPassword=\n"))
+        conf.chmod(0o644)
+        self.assertEqual(self.told("--conf", str(conf)), "")
+
     def test_positional_arguments_are_a_usage_error(self) -> None:
         self.assertRaises(UsageError, self.make, "broker.conf")
 

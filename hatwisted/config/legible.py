@@ -1,0 +1,59 @@
+"""What a server is told in confidence, and where others find it: on its command line, in files that anybody may
+read. Such a server starts, since the harm is done; its operator is told once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from hatwisted.config.load import OVERRIDE, PLACES, C, Loaded, schema_fields, secret_keys
+
+FILES: Final = frozenset(
+    """
+    tls.server.keyPath tls.client.keyPath haTlsKeyPath credentialsFile dashboardPasswordFile
+    """.split()
+)
+"""Keys that name files with secrets."""
+
+
+def told_on_command_line(loaded: Loaded[C]) -> Iterator[str]:
+    """A line for each secret that the list of processes shows."""
+    for key in sorted(secret_keys(type(loaded.config))):
+        entry = loaded.source.entries.get(key)
+        if entry is not None and entry.line == OVERRIDE and entry.value:
+            yield (
+                f"{PLACES[OVERRIDE]}: {key}: any user of this host may read it in the list of processes: write "
+                "it into the file that --conf names"
+            )
+
+
+def secret_files(loaded: Loaded[C]) -> Iterator[str]:
+    """The configuration's file and its file of TLS properties, where they say a secret, and those that have one by
+    themselves."""
+    source = loaded.source
+    for key in sorted(secret_keys(type(loaded.config))):
+        entry = source.entries.get(key)
+        if entry is not None and entry.line > OVERRIDE and entry.value:
+            yield source.files.get(key, source.name)
+    for field in schema_fields(type(loaded.config)):
+        path = getattr(loaded.config, field.name)
+        if field.encode_name in FILES and path is not None:
+            yield path
+
+
+def legible(paths: Iterable[str]) -> str | None:
+    """A line that names those which any user of this host may read, or change; None if there are none."""
+    named = [path for path in dict.fromkeys(paths) if _is_legible(path)]
+    if not named:
+        return None
+    return f"any user of this host may read or change what is secret: chmod o= {' '.join(named)}"
+
+
+def _is_legible(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False  # gone again
+    return bool(mode & (stat.S_IROTH | stat.S_IWOTH))
