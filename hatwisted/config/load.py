@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
@@ -19,15 +19,14 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 import msgspec
 from msgspec.structs import FieldInfo
 
+from hatwisted.config.askedkeys import PROTECTION_KEYS, lacked_protection, seeming_protection
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.host import Host
 from hatwisted.config.javaproperties import check_text, format_property, parse_properties
 from hatwisted.config.rocketmqkeys import (
     FORMER_BROKER_KEYS,
-    PROTECTION_KEYS,
     UNUSED_BROKER_KEYS,
     UNUSED_NAMESRV_KEYS,
-    lacked_protection,
     unsupported_key,
 )
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
@@ -186,7 +185,7 @@ def _load(
             values[field.name] = _value(field, entry, source)
         elif entry.key in unused:
             warnings += _unused_warning(entry, source)
-        elif entry.key not in PROTECTION_KEYS and lacked_protection(entry.key, entry.value, by_key) is None:
+        elif entry.key not in PROTECTION_KEYS and lacks_protection(entry, by_key) is None:
             unknown.append(entry)
     if unknown:
         warnings.append(_unknown_warning(unknown, source, schema, [*by_key, *unused, *PROTECTION_KEYS]))
@@ -195,6 +194,24 @@ def _load(
         for key, text in tls_advice(config).items():
             warnings.append(f"{source.where(key)}: {key}={source.entries[key].value}: {text}")
     return Loaded(config, warnings, source)
+
+
+def lacks_protection(entry: Entry, known: Container[str]) -> str | None:
+    """What isn't done though an entry asks for it, or seems to; None if it doesn't, or if that is done.
+
+    - entry: of a configuration
+    - known: the server's keys
+    """
+    lacked = lacked_protection(entry.key, entry.value, known)
+    if lacked is not None or entry.key in known or entry.key in _anybodys_keys():
+        return lacked
+    return seeming_protection(entry.key, entry.value, known)
+
+
+@cache
+def _anybodys_keys() -> frozenset[str]:
+    ours = (field.encode_name for each in (BrokerConfig, NamesrvConfig) for field in schema_fields(each))
+    return frozenset((*ours, *UNUSED_BROKER_KEYS, *UNUSED_NAMESRV_KEYS, *FORMER_BROKER_KEYS))
 
 
 def _rename_former_keys(source: Source) -> list[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hatwisted.config.load import C, Loaded, schema_fields
-from hatwisted.config.rocketmqkeys import lacked_protection
+from hatwisted.config.load import C, Loaded, lacks_protection, schema_fields
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.config.tlskeys import MODE_KEY, TlsMode
 from hatwisted.wire.networks import plain_address
@@ -26,7 +25,7 @@ def missing_protection(loaded: Loaded[C]) -> list[str]:
     return in_vain + [
         f"{loaded.source.where(key)}: {key}={entry.value}: {lacked}"
         for key, entry in loaded.source.entries.items()
-        if (lacked := lacked_protection(key, entry.value, known)) is not None
+        if (lacked := lacks_protection(entry, known)) is not None
     ]
 
 

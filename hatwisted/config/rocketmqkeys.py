@@ -9,7 +9,6 @@ The lists are the setters of the classes named, the only thing RocketMQ matches 
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import NamedTuple
 
 # BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, and the address server's two.
@@ -79,61 +78,6 @@ ACCESS_KEYS = frozenset(
     """.split()
 )
 """They say who is let in: whoever may change other keys by a request mustn't let in others as well."""
-
-
-class MissingProtection(NamedTuple):
-    """text: what isn't done; harmless: values, in lower case, that don't ask for it."""
-
-    text: str
-    harmless: tuple[str, ...] = ("", "false")
-
-
-NO_CALLS = MissingProtection(
-    "a name server calls nobody; its port is encrypted with tls.server.mode=enforcing"
-)
-PROTECTION_KEYS = {
-    "useTLS": NO_CALLS,
-    "tls.enable": NO_CALLS,
-    "authenticationEnabled": MissingProtection(
-        "not the accounts of 5.x, but those of aclEnable are understood"
-    ),
-    "authorizationEnabled": MissingProtection(
-        "not the accounts of 5.x, but those of aclEnable are understood"
-    ),
-}
-"""They ask for protection that isn't implemented, or not on this kind of server: the first two are a broker's
-keys, the last two are 5.x's. See `protection`."""
-
-GIVEN_KEYS = frozenset(
-    """
-    aclEnable listenAllowList haAllowList haTlsEnable useTLS tls.enable tls.server.mode tls.server.authClient
-    tls.server.need.client.auth tls.client.authServer metricsTlsMode dashboardTlsMode
-    """.split()
-)
-"""They ask for protection that is given, if they are written so: RocketMQ ignores a key in another case, and a
-server that did the same would be open."""
-NOT_ASKED = ("", "false", "none", "disabled", "permissive", "*")
-"""Their values, in lower case, that ask for nothing."""
-
-
-def lacked_protection(key: str, value: str, known: Container[str]) -> str | None:
-    """What isn't done though an entry asks for it, whatever the case of its key.
-
-    - key, value: of the entry
-    - known: the server's keys
-
-    None: it asks for nothing, or gets it.
-    """
-    if key in known:
-        return None
-    lower, asked = key.lower(), value.strip().lower()
-    for each in GIVEN_KEYS:
-        if each.lower() == lower and each in known:
-            return None if asked in NOT_ASKED else f"the key is {each}"
-    for each, missing in PROTECTION_KEYS.items():
-        if each.lower() == lower:
-            return None if asked in missing.harmless else missing.text
-    return None
 
 
 class UnsupportedKey(NamedTuple):

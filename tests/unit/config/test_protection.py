@@ -6,9 +6,17 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.config.load import Loaded, load_broker_config, load_namesrv_config
+from hatwisted.config.load import (
+    Loaded,
+    lacks_protection,
+    load_broker_config,
+    load_namesrv_config,
+    schema_fields,
+)
 from hatwisted.config.protection import missing_protection, open_to_strangers
-from hatwisted.config.schema import BrokerConfig
+from hatwisted.config.rocketmqkeys import FORMER_BROKER_KEYS, UNUSED_BROKER_KEYS, UNUSED_NAMESRV_KEYS
+from hatwisted.config.schema import BrokerConfig, NamesrvConfig
+from hatwisted.wire.javaproperties import Entry
 from tests.support.loopback import HOST
 
 ASKED = ("authenticationEnabled=true", "authorizationEnabled=TRUE")
@@ -16,7 +24,19 @@ MISSPELT = {
     "aclEnable": "true", "listenAllowList": "10.0.0.0/8", "haAllowList": "10.0.0.2", "haTlsEnable": "true",
     "useTLS": "true", "tls.enable": "true", "tls.server.mode": "enforcing", "tls.server.authClient": "true",
     "tls.server.need.client.auth": "require", "tls.client.authServer": "true",
-    "metricsTlsMode": "enforcing", "dashboardTlsMode": "enforcing",
+    "metricsTlsMode": "enforcing", "dashboardTlsMode": "enforcing", "adminAllowList": "10.0.0.2",
+    "haTlsPeers": "broker-a",
+}  # fmt: skip
+LOOKING = {
+    "aclEnabled=true": "aclEnable", "acl.enable=true": "aclEnable", "enableACL=true": "aclEnable",
+    "aclEnalbe=true": "aclEnable", "aclEnabl=TRUE": "aclEnable", "tlsServerMode=enforcing": "tls.server.mode",
+    "tls.servermode=enforcing": "tls.server.mode", "tls.server.mod=enforcing": "tls.server.mode",
+    "TLS_SERVER_MODE=Enforcing": "tls.server.mode", "server.tls.mode=enforcing": "tls.server.mode",
+    "sslServerMode=enforcing": "tls.server.mode", "tlsMode=enforcing": "tls.server.mode", "useTls=true": "useTLS",
+    "useSSL=true": "useTLS", "isUseTLS=enforcing": "tls.server.mode", "tlsEnabled=true": "tls.enable",
+    "haTlsEnabled=true": "haTlsEnable", "listenAllowedList=10.0.0.0/8": "listenAllowList",
+    "haAlowList=10.0.0.2": "haAllowList",
+    "haTlsPeer=broker-a": "haTlsPeers", "tls.server.needClientAuth=require": "tls.server.need.client.auth",
 }  # fmt: skip
 HONOURED = ("useTLS=true", "tls.enable=true", "tls.server.mode=enforcing", "aclEnable=true")
 
@@ -71,9 +91,39 @@ class ProtectionTests(SynchronousTestCase):
             (warning,) = loaded.warnings
             self.assertIn("unknown keys are ignored", warning)
 
-    def test_a_misspelt_one_is_told_its_name(self) -> None:
-        (warning,) = broker("authenticationEnabel=true").warnings
-        self.assertIn("did you mean authenticationEnabled?", warning)
+    def test_what_looks_like_one_is_asked_for_too(self) -> None:
+        for given, key in LOOKING.items():
+            loaded = broker(given)
+            self.assertEqual(missing_protection(loaded), [f"--set: {given}: the key is {key}"])
+            self.assertEqual(loaded.warnings, [])
+        (line,) = missing_protection(broker("authenticationEnabel=true"))
+        self.assertIn("not the accounts of 5.x", line)
+        for given in ("allowList=10.0.0.2", "listen.allowlist.v4=10.0.0.2"):
+            (line,) = missing_protection(broker(given))
+            self.assertIn("the keys are adminAllowList, haAllowList, listenAllowList", line)
+
+    def test_a_name_server_is_told_of_its_own_keys(self) -> None:
+        def lacked(given: str) -> list[str]:
+            return missing_protection(load_namesrv_config(None, [given], host=HOST))
+
+        self.assertEqual(lacked("aclEnabled=true"), ["--set: aclEnabled=true: the key is aclEnable"])
+        self.assertIn("a name server calls nobody", lacked("tlsEnabled=true")[0])
+        for brokers in ("haTlsEnable=true", "haAllowList=10.0.0.2", "dashboardTlsMode=enforcing"):
+            self.assertEqual(lacked(brokers), [], "a warning tells of it")
+
+    def test_what_asks_for_nothing_or_is_something_else_starts(self) -> None:
+        others = ("aclEnabled=false", "tlsServerMode=permissive", "oracleEnable=true", "tlsTestModeEnable=true",
+                  "authenticationStrategy=x", "allowListing=", "tls.server.authServers=false")  # fmt: skip
+        for given in others:
+            loaded = broker(given)
+            self.assertEqual(missing_protection(loaded), [], given)
+            self.assertIn("unknown keys are ignored", loaded.warnings[0])
+
+    def test_no_key_of_anybodys_looks_like_one(self) -> None:
+        ours = {field.encode_name for each in (BrokerConfig, NamesrvConfig) for field in schema_fields(each)}
+        for key in (ours - set(MISSPELT)) | UNUSED_BROKER_KEYS | UNUSED_NAMESRV_KEYS | {*FORMER_BROKER_KEYS}:
+            for known in ({*MISSPELT}, {"aclEnable", "listenAllowList", "tls.server.mode"}):
+                self.assertIsNone(lacks_protection(Entry(key, "true", 1), known), key)
 
 
 class OpenTests(SynchronousTestCase):
