@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hatwisted.config.load import C, Loaded, lacks_protection, schema_fields
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.config.tlskeys import MODE_KEY, TlsMode
-from hatwisted.wire.networks import plain_address
+from hatwisted.wire.networks import is_narrow, plain_address
 
 
 def missing_protection(loaded: Loaded[C]) -> list[str]:
@@ -38,12 +38,12 @@ def open_to_strangers(config: BrokerConfig | NamesrvConfig) -> str | None:
 def _open(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
     broker = config if isinstance(config, BrokerConfig) else None
     if not is_loopback(config.bind_address):
-        protected = config.listen_allow_list is not None or config.tls_server_mode is TlsMode.ENFORCING
+        protected = is_narrow(config.listen_allow_list) or config.tls_server_mode is TlsMode.ENFORCING
         if not protected and not config.acl_enable:
             also = "" if broker is None else ", and haAllowList"
             yield (
                 f"everybody who reaches {config.bind_address}:{config.listen_port} is served: set "
-                f"listenAllowList, aclEnable or tls.server.mode=enforcing{also}, or bindAddress=127.0.0.1"
+                f"{_narrower(config)}, aclEnable or tls.server.mode=enforcing{also}, or bindAddress=127.0.0.1"
             )
         elif broker is not None:
             yield from _open_besides(broker, protected)
@@ -55,10 +55,10 @@ def _open(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
 def _figures(config: BrokerConfig | NamesrvConfig) -> Iterator[str]:
     """Who reads its figures, where another address is set for them."""
     address = config.metrics_address
-    if _is_for_others(config.metrics_port, address) and config.listen_allow_list is None:
+    if _is_for_others(config.metrics_port, address) and not is_narrow(config.listen_allow_list):
         yield (
             f"everybody who reaches {address}:{config.metrics_port} reads the figures, with the names of topics "
-            "and groups: set listenAllowList, or metricsAddress=127.0.0.1"
+            f"and groups: set {_narrower(config)}, or metricsAddress=127.0.0.1"
         )
 
 
@@ -79,17 +79,26 @@ def _is_for_others(port: int | None, address: str | None) -> bool:
 
 def _open_besides(config: BrokerConfig, protected: bool) -> Iterator[str]:
     """What else a broker opens. protected: are all of its clients' ports?"""
-    if config.ha_allow_list is None and not config.ha_tls_enable:
+    if not is_narrow(config.ha_allow_list) and not config.ha_tls_enable:
         yield (
             f"everybody who reaches {config.bind_address}:{config.ha_listen_port} is sent the whole log, as a "
-            "slave is: set haAllowList, or haTlsEnable"
+            f"slave is: set {_less('haAllowList', config.ha_allow_list)}, or haTlsEnable"
         )
     own_name_server = config.embedded_namesrv and not config.name_servers
     if own_name_server and not protected and config.broker_role is not BrokerRole.SLAVE:
         yield (
             "the name server that it brings along asks for no account, and everybody may register there: set "
-            "listenAllowList, or namesrvAddr to one with accounts"
+            f"{_narrower(config)}, or namesrvAddr to one with accounts"
         )
+
+
+def _narrower(config: BrokerConfig | NamesrvConfig) -> str:
+    return _less("listenAllowList", config.listen_allow_list)
+
+
+def _less(key: str, networks: str | None) -> str:
+    """What to set: a list that is there has everybody."""
+    return key if networks is None else f"{key} to less than {networks}"
 
 
 def is_loopback(address: str) -> bool:

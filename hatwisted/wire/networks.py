@@ -8,7 +8,16 @@ written here is what firewalls and other servers understand.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from collections.abc import Iterable
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
 from typing import Final
 
 MAX_NETWORKS: Final = 1000
@@ -18,6 +27,10 @@ EVERYBODY: Final = "*"
 
 _HOST_BITS: Final = 64
 """Of an IPv6 address: chosen by the host itself."""
+
+_HALF_OF_4: Final = 1 << 31
+_HALF_OF_6: Final = 1 << 124
+"""Of 2000::/3: nobody has any of the others."""
 
 _SEPARATORS: Final = re.compile("[;,]")
 
@@ -45,6 +58,14 @@ class Networks:
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def wide(self) -> bool:
+        """Has it half of the Internet's addresses or more, IPv4's or IPv6's? Such a list keeps out hardly
+        anybody."""
+        of_4 = collapse_addresses(each for each in self._networks if isinstance(each, IPv4Network))
+        of_6 = collapse_addresses(each for each in self._networks if isinstance(each, IPv6Network))
+        return self._everybody or _size(of_4) >= _HALF_OF_4 or _size(of_6) >= _HALF_OF_6
 
 
 def plain_address(text: str) -> IPv4Address | IPv6Address:
@@ -80,6 +101,16 @@ def is_network_list(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_narrow(text: str | None) -> bool:
+    """Is it a list that keeps others out?"""
+    networks = allow_list(text)
+    return networks is not None and not networks.wide
+
+
+def _size(networks: Iterable[IPv4Network | IPv6Network]) -> int:
+    return sum(network.num_addresses for network in networks)
 
 
 def _network(entry: str) -> IPv4Network | IPv6Network:

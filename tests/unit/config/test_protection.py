@@ -132,6 +132,29 @@ class OpenTests(SynchronousTestCase):
         for protected in ("aclEnable=true", "listenAllowList=10.0.0.0/8", "tls.server.mode=enforcing"):
             self.assertIsNone(self.said(protected))
 
+    def test_a_list_that_has_everybody_protects_nothing(self) -> None:
+        wide = ("*", "0.0.0.0/0", "::/0", "0.0.0.0/1", "0.0.0.0/2;128.0.0.0/2", "10.0.0.0/8;::/1;8000::/1")
+        for networks in wide:
+            said = self.said(f"listenAllowList={networks}") or ""
+            self.assertIn(f"is served: set listenAllowList to less than {networks}, aclEnable or", said)
+            self.assertIsNone(self.said(f"listenAllowList={networks}", "aclEnable=true"))
+        for networks in ("0.0.0.0/2;10.0.0.0/8", "0.0.0.0/2;0.0.0.0/2", "fc00::/7;fe80::/10;2001:db8::/32"):
+            self.assertIsNone(self.said(f"listenAllowList={networks}"))
+
+        given = ("aclEnable=true", "namesrvAddr=10.0.0.9:9876")
+        said = open_to_strangers(broker(*given, "haAllowList=0.0.0.0/0").config) or ""
+        self.assertIn(
+            "is sent the whole log, as a slave is: set haAllowList to less than 0.0.0.0/0, or", said
+        )
+        self.assertIsNone(open_to_strangers(broker(*given, "haAllowList=10.0.0.0/8").config))
+        own = ("aclEnable=true", "haAllowList=10.0.0.2", "listenAllowList=::/0")
+        self.assertIn(
+            "register there: set listenAllowList to less than ::/0, or",
+            open_to_strangers(broker(*own).config) or "",
+        )
+        figures = ("bindAddress=127.0.0.1", "metricsPort=5557", "metricsAddress=0.0.0.0", "listenAllowList=*")
+        self.assertIn("reads the figures", self.said(*figures) or "")
+
     def said(self, *given: str) -> str | None:
         return open_to_strangers(load_namesrv_config(None, given, host=HOST).config)
 
