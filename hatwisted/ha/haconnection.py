@@ -117,6 +117,8 @@ class HAConnection(Protocol):
         self._heard = False
         self.peer = "not connected"
         self.host = self.network = ""
+        self.name: str | None = None
+        """Whom its certificate names, once it has reported."""
         self.last_read = now
         self.last_write = now
         self.sent = TransferRate(now)
@@ -210,15 +212,15 @@ class HAConnection(Protocol):
 
     def _first_report(self, offset: int) -> None:
         service = self._service
+        self.name = certified_name(self.transport)
         self.progress.first_report(offset, service.log, service.settings.first_sync, self.last_read)
         if self.progress.state in REFUSED:
             self._refuse()
             return
         service.reported(self)
-        name = certified_name(self.transport)
         self._log.info(
             "slave {peer} joined at offset {offset}; sending it the log from {start} ({lag} bytes)",
-            peer=self.peer if name is None else f"{self.peer}, {name!a},",
+            peer=self.peer if self.name is None else f"{self.peer}, {self.name!a},",
             offset=offset,
             start=self.progress.next_offset,
             lag=service.log.max_offset - self.progress.next_offset,

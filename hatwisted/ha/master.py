@@ -372,8 +372,7 @@ class HAService(Service):
         return [link.host for link in self._links if link.progress.reported]
 
     def acked_from(self, host: str) -> int | None:
-        """The least offset that slaves linked from `host` have acknowledged, -1 for one yet to report; None if
-        none is linked from there."""
+        """The least offset acknowledged by slaves linked from `host`, -1 by one yet to report; None: no links."""
         return min((link.progress.ack_offset for link in self._links if link.host == host), default=None)
 
     def status(self) -> list[SlaveStatus]:
@@ -382,6 +381,7 @@ class HAService(Service):
         return [
             SlaveStatus(
                 address=link.peer,
+                name=link.name,
                 state=link.progress.state.value,
                 since=link.progress.since,
                 ack_offset=link.progress.ack_offset,

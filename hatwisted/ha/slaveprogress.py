@@ -141,6 +141,8 @@ class SlaveStatus:
     """One slave's link for monitoring; offsets and lag in bytes of the log, times in clock seconds."""
 
     address: str
+    name: str | None
+    """Whom its certificate names; None if it has shown none."""
     state: str
     since: float
     ack_offset: int

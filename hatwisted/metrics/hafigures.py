@@ -79,6 +79,14 @@ class MasterFigures:
                 [([link.address], figure(link)) for link in links],
             )
 
+        yield labelled(
+            GaugeMetricFamily,
+            "hatwisted_ha_link_info",
+            "1; whom the slave's certificate names, with haTlsEnable.",
+            ["slave", "certificate"],
+            [([link.address, link.name or ""], 1) for link in links],
+        )
+
     def _totals(self) -> Figures:
         ha = self._ha
         yield labelled(

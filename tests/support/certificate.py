@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -88,3 +89,16 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def link_keys(folder: Path, name: str) -> dict[str, Any]:
+    """A broker's keys of its HA link's TLS, with a certificate of this name in files of this folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority().write(folder, "authority")
+    Issued((name,), signed_by=authority()).write(folder, name)
+    return {
+        "ha_tls_enable": True,
+        "ha_tls_cert_path": str(folder / f"{name}.pem"),
+        "ha_tls_key_path": str(folder / f"{name}.key"),
+        "ha_tls_trust_cert_path": str(folder / "authority.pem"),
+    }

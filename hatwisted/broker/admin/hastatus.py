@@ -101,6 +101,7 @@ class HAStatusProcessor:
         return [
             {
                 "addr": slave.address,
+                "certificate": slave.name or "",
                 "diff": slave.lag_bytes,
                 "inSync": slave.ack_offset >= 0 and slave.lag_bytes < gap,
                 "lastReadTimestamp": int(slave.last_report * 1000),

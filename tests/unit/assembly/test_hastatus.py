@@ -44,6 +44,7 @@ class HAStatusTests(SynchronousTestCase):
             self.pass_time(0.25)
         master, slave = self.status("10.0.0.1"), self.status("10.0.0.2")
         (link,) = master["haConnectionInfo"]
+        self.assertEqual(link["certificate"], "")
         self.assertGreater(link["transferredByteInSecond"], 300)
         self.assertEqual(
             master["haClientRuntimeInfo"]["transferredByteInSecond"], link["transferredByteInSecond"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -11,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
 from hatwisted.tls.certificatefiles import WATCH_INTERVAL
+from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.haframe import HaFirstSync
 from tests.support.certificate import Issued, authority
 from tests.support.memorynode import MemoryNodes
@@ -75,6 +77,10 @@ class LinkTests(LinkCase):
         self.assertEqual(slave.parts.store.log.max_offset, master.parts.store.log.max_offset)
         self.assertEqual(len(self.said(f"slave {SLAVE}:")), 1)
         self.assertIn("'slave-1', joined at offset 0", self.said("joined at offset")[0])
+        self.assertEqual([(link.name, link.address.partition(":")[0]) for link in master.parts.ha.status()],
+                         [("slave-1", SLAVE)])  # fmt: skip
+        answer = json.loads(self.nodes.ask(ADDRESS, RequestCode.GET_BROKER_HA_STATUS).body)
+        self.assertEqual([row["certificate"] for row in answer["haConnectionInfo"]], ["slave-1"])
 
     def test_B185_the_lag_of_a_slave_is_copied_in_big_pieces(self) -> None:
         master = self.master(**self.tls("master-1"))

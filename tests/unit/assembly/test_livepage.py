@@ -17,6 +17,7 @@ from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
 from hatwisted.metrics.groupwatch import INTERVAL, REMEMBERED, GroupWatch
 from hatwisted.metrics.livepage import MAX_STREAMS
+from tests.support.certificate import link_keys
 from tests.support.figures import Reader, page
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
 
@@ -90,6 +91,12 @@ class LivePageTests(SynchronousTestCase):
         self.assertEqual(of_master["in_rate"], "3")
         self.assertEqual((of_slave["log_end"], of_slave["acked"], of_slave["lag"]), (end, end, "0"))
         self.assertIn(">well</p>", self.shown())
+
+    def test_a_slave_is_named_by_its_certificate(self) -> None:
+        self.start(MASTER, **link_keys(self.nodes.folder, "master-1"))
+        self.start(SLAVE, BrokerRole.SLAVE, broker_id=1, **link_keys(self.nodes.folder, "slave<1\x1b"))
+        self.nodes.pass_time(12)
+        self.assertRegex(self.shown(), rf"<td>{SLAVE}:\d+, slave&lt;1\\x1b</td>")
 
     def test_what_is_wrong_is_said_with_what_to_do(self) -> None:
         self.start(MASTER)

@@ -22,7 +22,7 @@ from hatwisted.metrics.linkwatch import LinkWatch
 from hatwisted.metrics.web import MAX_CONNECTIONS, metrics_site
 from hatwisted.timing.garbage import Pauses
 from hatwisted.wire.codes import RequestCode
-from tests.support.certificate import Issued, authority
+from tests.support.certificate import Issued, authority, link_keys
 from tests.support.figures import Figures, Reader, page
 from tests.support.growth import calls_of_steps
 from tests.support.memorynode import NAME_SERVER, MemoryNodes
@@ -89,6 +89,7 @@ class MonitoredTests(SynchronousTestCase):
         self.assertEqual(shown("hatwisted_ha_link_acked_offset"), end)
         self.assertEqual(shown("hatwisted_ha_link_lag_bytes"), 0)
         self.assertEqual(shown("hatwisted_ha_link_lag_seconds"), 0)
+        self.assertEqual(shown("hatwisted_ha_link_info", certificate=""), 1)
         for stage in ("append", "replicate"):
             self.assertEqual(shown("hatwisted_put_seconds_count", stage=stage), 7)
         own = self.figures(SLAVE)
@@ -99,6 +100,12 @@ class MonitoredTests(SynchronousTestCase):
         self.assertLess(own("hatwisted_ha_slave_tables_age_seconds"), 15)
         info = {"broker": "broker-a", "broker_id": "1", "role": "SLAVE", "cluster": "DefaultCluster"}
         self.assertEqual(own("hatwisted_broker_info", **info), 1)
+
+    def test_a_slave_is_named_by_its_certificate(self) -> None:
+        self.start(MASTER, **link_keys(self.nodes.folder, "master-1"))
+        self.start(SLAVE, BrokerRole.SLAVE, broker_id=1, **link_keys(self.nodes.folder, "slave-1"))
+        self.nodes.pass_time(12)
+        self.assertEqual(self.figures()("hatwisted_ha_link_info", certificate="slave-1"), 1)
 
     def test_a_slave_that_stands_still_is_behind_in_bytes_and_seconds(self) -> None:
         self.start(MASTER)
