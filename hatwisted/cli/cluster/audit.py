@@ -23,7 +23,7 @@ from hatwisted.cli.cluster.namesrvoption import DEFAULT_NAMESRV
 from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
-from hatwisted.cli.output import json_option
+from hatwisted.cli.output import echo_json, json_option
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
@@ -147,7 +147,7 @@ def audit(
                 except ClientError as error:  # what has been repaired is to be known all the same
                     each.problem = str(error)
         if as_json:
-            click.echo(msgspec.json.encode(found))
+            echo_json(found)
         else:
             for line in audit_lines(found):
                 click.echo(printable(line))
