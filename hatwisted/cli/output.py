@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hatwisted.wire.printable import printable
+from hatwisted.wire.printable import printable, printable_json
 
 yes_option: Final = click.option("--yes", is_flag=True, help="Don't ask.")
 """--yes."""
@@ -25,6 +25,11 @@ def json_option(command: Any) -> Any:
     return click.option("--json", "as_json", is_flag=True, help="The result as one JSON document.")(command)
 
 
+def echo_json(value: object) -> None:
+    """Print a JSON document. On a terminal nothing of it is obeyed."""
+    click.echo(printable_json(msgspec.json.encode(value)))
+
+
 def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a result.
 
@@ -33,7 +38,7 @@ def show(as_json: bool, value: Any, columns: Sequence[str], rows: Iterable[Seque
     - columns, rows: else: as a table
     """
     if as_json:
-        click.echo(msgspec.json.encode(value))
+        echo_json(value)
         return
     click.echo(table_text(columns, rows))
 
@@ -45,7 +50,10 @@ def said(as_json: bool, line: str, **value: object) -> None:
     - line: else: in words
     - value: the object's members
     """
-    click.echo(msgspec.json.encode(value) if as_json else line)
+    if as_json:
+        echo_json(value)
+        return
+    click.echo(printable(line))
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:

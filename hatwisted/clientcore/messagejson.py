@@ -22,6 +22,7 @@ import msgspec
 from hatwisted.clientcore.compression import decompress
 from hatwisted.clientcore.errors import UnreadableBody
 from hatwisted.wire import layout
+from hatwisted.wire.printable import printable_json
 
 
 class MessageFields(TypedDict):
@@ -74,13 +75,13 @@ _COMPRESSIONS: Final = {layout.SYS_COMPRESSION_LZ4: "lz4", layout.SYS_COMPRESSIO
 
 
 def message_line(fields: MessageFields, body: Mapping[str, str], **more: Any) -> bytes:
-    """One object, without a line end.
+    """One object, without a line end, and with nothing that a terminal would obey.
 
     - fields: of the message
     - body: as `body_fields` has it
     - more: what this command knows besides
     """
-    return msgspec.json.encode({**fields, **more, **body})
+    return printable_json(msgspec.json.encode({**fields, **more, **body}))
 
 
 def body_fields(body: bytes) -> dict[str, str]:

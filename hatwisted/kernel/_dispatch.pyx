@@ -362,6 +362,16 @@ cdef bint copy_ahead(Source *source, char *target, int64_t size) noexcept nogil:
     return False
 
 
+cdef bint is_ahead(Source *source, int64_t size) noexcept nogil:
+    """Are there so many bytes?"""
+    cdef int64_t number = source.number + 1
+    size -= source.room
+    while size > 0 and number < source.count:
+        size -= source.pieces[number].len
+        number += 1
+    return size <= 0
+
+
 cdef inline void fetch_ahead(Source *source, int64_t size) noexcept nogil:
     """Ask for what will be looked at of a record further on, if all are about as long as this: what comes over a link
     has left the nearest cache by now, and waiting for it would take as long as all the rest."""
@@ -388,11 +398,11 @@ cdef bint take_next(Found *found, Source *source, int64_t physical, bint keys) n
         if not take(found, source.at, source.room, physical, keys):
             return False
     else:
-        whole = found.joined + source.joined
-        if size > JOINED - source.joined:
-            return False
-        if not copy_ahead(source, whole, size):
+        if not is_ahead(source, size):
             source.needed = size if size >= SMALLEST else 0
+            return False
+        whole = found.joined + source.joined
+        if size > JOINED - source.joined or not copy_ahead(source, whole, size):
             return False
         if not take(found, whole, size, physical, keys):
             return False

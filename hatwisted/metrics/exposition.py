@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 
 from hatwisted.metrics.families import Figures, Source, counter, gauge
 from hatwisted.timing.steps import Steps
+from hatwisted.wire.printable import printable
 
 KEPT: Final = 1.0
 """Seconds for which a text is given again."""
@@ -111,6 +112,17 @@ def pieces(family: Metric) -> Iterator[bytes]:
     for at in range(0, len(samples), PIECE):
         part = copy.copy(family)
         part.samples = samples[at : at + PIECE]
-        text = generate_latest(_One(part))
+        text = _harmless(generate_latest(_One(part)))
         # What it is stands before its first samples alone.
         yield text if at == 0 else text.split(b"\n", 2)[2]
+
+
+def _harmless(text: bytes) -> bytes:
+    """Anybody names groups, and somebody looks at the text on a terminal."""
+    found = text.decode()
+    if found.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char == "\n" else printable(char).replace("\\", "\\\\")
+        for char in found
+    ).encode()

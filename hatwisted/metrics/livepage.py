@@ -26,6 +26,7 @@ from zope.interface import implementer
 from hatwisted.metrics.livestate import LiveState
 from hatwisted.metrics.web import TIMEOUT, Folder, Page, QuietSite, plain
 from hatwisted.timing.periodic import PeriodicCall
+from hatwisted.wire.printable import printable
 
 INTERVAL: Final = 1.0
 """Seconds between two looks."""
@@ -114,7 +115,11 @@ class Parts:
     def __init__(self, state: LiveState) -> None:
         self._state = state
         self._templates = Environment(
-            loader=FunctionLoader(source), autoescape=True, trim_blocks=True, lstrip_blocks=True
+            loader=FunctionLoader(source),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_seen,
         )
 
     def page(self) -> str:
@@ -133,6 +138,11 @@ class Parts:
 
     def _render(self, name: str, shown: dict[str, Any]) -> str:
         return self._templates.get_template(f"{name}.html.jinja").render(shown)
+
+
+def _seen(value: object) -> object:
+    """What a template shows: others' text turns none around, and hides nothing. Markup is ours."""
+    return printable(value) if type(value) is str else value
 
 
 def source(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from hatwisted.wire.registration import BadRegistration, decode_body, decoder
+from hatwisted.wire.registration import decode_body, decoder
 
 SMALL: Final = 64 << 10
 """Bytes of a table up to which it's read in one step: some hundred entries."""
@@ -26,7 +26,8 @@ def decoding_table(
     field: str,
     known: Mapping[str, msgspec.Struct],
 ) -> Generator[None, None, _Table]:
-    """As `decode_body`; an entry that is as it's known is the known one.
+    """As `decode_body`; an entry that is as it's known is the known one. What is passed over of a large table
+    needn't be UTF-8, and may have numbers that are none.
 
     - data: JSON
     - kind: of the table, whose keys are in camel case
@@ -48,14 +49,9 @@ def decoding_table(
             entries[name] = _known(known, name, decode(text))
             if number % _ENTRIES == 0:
                 yield
-    except msgspec.ValidationError as error:
-        raise BadRegistration(f"not a {kind.__name__}: {error}") from None
-    except (ValueError, RecursionError):  # one of JSON's dialects
-        return _with_known(decode_body(data, kind), field, known)
-    try:
         whole: _Table = msgspec.structs.replace(table, **{field: entries})
-    except ValueError as error:
-        raise BadRegistration(f"not a {kind.__name__}: {error}") from None
+    except (ValueError, RecursionError):  # one of JSON's dialects, a field twice, or no table: told as ever
+        return _with_known(decode_body(data, kind), field, known)
     return whole
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from unittest import mock
 
 from twisted.internet.task import Clock
 
@@ -12,7 +14,7 @@ from hatwisted.acl.aclfile import parse_acl_file
 from hatwisted.acl.addresspattern import AddressPattern
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.progressbody import encode_progress, parse_progress
-from hatwisted.broker.consumer.subscriptiongroup import SubscriptionGroupTable
+from hatwisted.broker.consumer.subscriptiongroup import GroupConfig, GroupTable, SubscriptionGroupTable
 from hatwisted.broker.delay.delayoffsets import DelayOffsets
 from hatwisted.broker.filter.consumerfilter import ConsumerFilterTable
 from hatwisted.broker.role import Role
@@ -25,8 +27,11 @@ from hatwisted.config.javaproperties import check_text, parse_properties, with_p
 from hatwisted.config.load import effective_text, load_broker_config
 from hatwisted.config.schema import BrokerRole
 from hatwisted.namesrv.kvconfig import KvConfig
+from hatwisted.wire import fastjson, tablesteps
+from hatwisted.wire.registerbody import at_once
+from hatwisted.wire.registration import BadRegistration, TopicConfig, TopicTable, decode_body, encode_body
 from tests.fuzz.target import Target
-from tests.support.golden import GOLDEN, SQL92
+from tests.support.golden import GOLDEN, SQL92, answers
 
 CONFIG = GOLDEN / "master" / "config"
 
@@ -42,6 +47,36 @@ def table(make: Callable[[], Any]) -> Callable[[bytes], None]:
         assert again.encode() == written, (written, again.encode())
 
     return run
+
+
+def table_steps(data: bytes) -> None:
+    """A master's table, read in steps, is what it is at once, or isn't for the same reason."""
+    for kind in STEPPED:
+        told: list[Any] = []
+        for read in (partial(decode_body, data, kind[0]), lambda kind=kind: in_steps(data, kind)):
+            try:
+                told.append(read())
+            except BadRegistration as error:
+                told.append(error)
+        once, steps = told
+        if isinstance(once, BadRegistration) and not isinstance(steps, BadRegistration):
+            # What isn't JSON was passed over.
+            assert isinstance(once.__context__, fastjson.FastjsonError), (once, steps)
+            assert decode_body(encode_body(steps), kind[0]) == steps
+        else:
+            assert str(once) == str(steps)
+            assert type(once) is type(steps)
+
+
+STEPPED = (
+    (TopicTable, TopicConfig, "topic_config_table"),
+    (GroupTable, GroupConfig, "subscription_group_table"),
+)
+
+
+def in_steps(data: bytes, kind: tuple[Any, ...]) -> Any:
+    with mock.patch.multiple(tablesteps, SMALL=0, _ENTRIES=1):
+        return at_once(tablesteps.decoding_table(data, *kind, {}))
 
 
 def progress(data: bytes) -> None:
@@ -98,6 +133,21 @@ FILES = {
         (ValueError,),
         golden("subscriptionGroup.json"),
         tries=500,
+    ),
+    "table-steps": Target(
+        table_steps,
+        (),
+        lambda: [
+            *(
+                answers()[f"GET_ALL_{each}_CONFIG"]["body"].encode()
+                for each in ("TOPIC", "SUBSCRIPTIONGROUP")
+            ),
+            b'{"topicConfigTable":{"T":{"topicName":"T","perm":"x","perm":4,"x":"\xff"}}}',
+            b'{"subscriptionGroupTable":{"g":{"groupName":"g","brokerId":"x"}},"forbiddenTable":{"g":{}}}',
+            b'{"topicConfigTable":{T:{"topicName":"T"}}}',
+        ],
+        tries=300,
+        once=tuple(partial(in_steps, kind=kind) for kind in STEPPED),
     ),
     "offsets": Target(
         table(lambda: ConsumerOffsetTable(Clock())), (ValueError,), golden("consumerOffset.json")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from itertools import product
 
 from twisted.internet.task import Clock
 
@@ -18,6 +22,9 @@ from hatwisted.store.disk.worker import InlineWorker
 from hatwisted.store.errors import StoreError
 from hatwisted.store.index.indexfile import IndexFile, file_length
 from hatwisted.store.lifecycle.checkpoint import StoreCheckpoint
+from hatwisted.store.lifecycle.flushedmark import FlushedMark
+from hatwisted.store.lifecycle.lastrun import MAX_BYTES, LastRun
+from hatwisted.store.lifecycle.recovery import RecoveryReport
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.messagestore import MessageStore
 from hatwisted.store.queue.consumequeue import ConsumeQueue
@@ -36,6 +43,8 @@ FILE_SIZE = 2048
 """Bytes of a log file, a queue file holds 10 entries, an index file 7 slots and 20 items."""
 QUEUE_FILE_SIZE = 200
 SLOTS, ITEMS = 7, 20
+LOG_END = 700
+NOTE_SIZE = 8
 WHOLE = compiled().whole_records if PARTS else None
 
 
@@ -131,6 +140,44 @@ def checkpoint(data: bytes) -> None:
         found.flush()
 
 
+def last_run(data: bytes) -> None:
+    """Trusted is what says so in words; and whatever was there, the next run knows what this one was."""
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        said = None
+    said = said if isinstance(said, dict) and len(data) <= MAX_BYTES else {}
+    for unclean, role in product((False, True), repeat=2):
+        with disk() as (files, _):
+            put(files, "/store/lastrun", data)
+            found = LastRun(files, "/store", "monday")
+            assert found.same_boot == (said.get("boot") == "monday")
+            found.compare(RecoveryReport(unclean=unclean, end=LOG_END))
+            kept = said.get("boot") == "monday" if unclean else said.get("end") == LOG_END
+            assert found.serve(role) == (role and kept and said.get("master") is True)
+            assert found.own == (not role and said.get("own", said.get("master")) is True)
+            found.stop(LOG_END)
+            found = LastRun(files, "/store", "monday")
+            found.compare(RecoveryReport(unclean=unclean, end=LOG_END))
+            assert found.serve(True) == role
+
+
+def flushed(data: bytes) -> None:
+    """What the note claims is there, or nothing is; and the store goes on."""
+    with disk() as (files, clock):
+        put(files, "/store/abort", b"")
+        put(files, f"/store/commitlog/{file_name(0)}", log(records=5).ljust(FILE_SIZE, b"\0"))
+        put(files, "/store/flushed", data)
+        store = a_store(files, clock)
+        report = store.load(same_boot=True)
+        note = int.from_bytes(data, signed=True) if len(data) == NOTE_SIZE else -1
+        assert store.log.flushed_offset == (min(note, report.end) if note >= 0 else report.start)
+        done: list[object] = []
+        store.flusher.flush_now().addBoth(done.append)
+        assert done == [report.end]
+        assert FlushedMark(files, "/store").read() == report.end
+
+
 def recovery(data: bytes) -> None:
     """A byte of how; a queue's file; the log's files."""
     with disk() as (files, clock):
@@ -144,18 +191,7 @@ def recovery(data: bytes) -> None:
             put(files, "/store/checkpoint", data[:100])
         for at in range(0, max(len(data), 1), FILE_SIZE):
             put(files, f"/store/commitlog/{file_name(at)}", data[at : at + FILE_SIZE].ljust(FILE_SIZE, b"\0"))
-        options = StoreOptions(
-            root="/store",
-            store_host=bytes(8),
-            commit_log_file_size=FILE_SIZE,
-            consume_queue_file_size=QUEUE_FILE_SIZE,
-            index_slots=SLOTS,
-            index_items=ITEMS,
-            local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
-            process_id=lambda: 1,
-        )
-        worker = InlineWorker()
-        store = MessageStore(options, clock, files, worker, worker)
+        store = a_store(files, clock)
         report = store.load(same_boot=bool(how[0] & 8))
         assert report.end == store.log.max_offset
         for at in (store.log.min_offset, 100, FILE_SIZE):
@@ -163,6 +199,26 @@ def recovery(data: bytes) -> None:
             assert found is None or found.physical_offset == at
 
 
+def a_store(files: SimDisk, clock: Clock) -> MessageStore:
+    options = StoreOptions(
+        root="/store",
+        store_host=bytes(8),
+        commit_log_file_size=FILE_SIZE,
+        consume_queue_file_size=QUEUE_FILE_SIZE,
+        index_slots=SLOTS,
+        index_items=ITEMS,
+        local_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
+        process_id=lambda: 1,
+    )
+    worker = InlineWorker()
+    return MessageStore(options, clock, files, worker, worker)
+
+
+def a_run(**said: object) -> bytes:
+    return json.dumps({"master": True, "boot": "monday", "own": False, **said}).encode()
+
+
+@cache
 def log(*, records: int) -> bytes:
     writer = LogBuilder(file_size=FILE_SIZE).fill(records)
     return b"".join(writer.files().values())
@@ -181,6 +237,18 @@ LOGS = {
     "queue": Target(queue, (StoreError,), golden("consumequeue/*/0/*"), tries=300),
     "index": Target(index, (StoreError,), golden("index/*"), tries=400),
     "checkpoint": Target(checkpoint, (), golden("checkpoint"), tries=500),
+    "last-run": Target(
+        last_run,
+        (),
+        lambda: [
+            *(a_run(), a_run(end=LOG_END), a_run(own=True, boot="tuesday"), a_run(master=False, own=True)),
+            *(a_run().ljust(MAX_BYTES + 1), b"[" * MAX_BYTES, b"[1]"),
+        ],
+        tries=300,
+    ),
+    "flushed": Target(
+        flushed, (), lambda: [struct.pack(">q", each) for each in (0, 5, 700, -1, 1 << 40)], tries=100
+    ),
     "recovery": Target(
         recovery, (StoreError,), lambda: [bytes([how]) + log(records=20) for how in (0, 1)], tries=150
     ),

@@ -48,7 +48,7 @@ from hatwisted.cli.cluster.slaveplan import (
 )
 from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
-from hatwisted.cli.output import json_option
+from hatwisted.cli.output import echo_json, json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.survey import Survey
@@ -271,11 +271,10 @@ def _found(master: Master, settings: dict[str, str]) -> dict[str, Any]:
 
 def _say(as_json: bool, plan: dict[str, Any]) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(plan))
+        echo_json(plan)
         return
-    click.echo(
-        f"master   {plan['master']}, {size_text(plan['logBytes'])} of log, copied from {plan['haAddress']}"
-    )
+    source = f"{plan['master']}, {size_text(plan['logBytes'])} of log, copied from {plan['haAddress']}"
+    click.echo(printable(f"master   {source}"))
     click.echo(f"slave    broker {plan['brokerId']} on port {plan['listenPort']}, in {plan['folder']}")
 
 
@@ -285,7 +284,7 @@ def _print_starts(as_json: bool, folder: Path, name: str) -> None:
             "start": daemon_command(twistd(), str(folder)),
             "unit": unit_text(twistd(), str(folder), name),
         }
-        click.echo(msgspec.json.encode({"event": "written", **starts}))
+        echo_json({"event": "written", **starts})
         return
     click.echo(
         f"\nStart it:\n\n  {shlex.join(daemon_command(twistd(), str(folder)))}\n\nOr as a systemd unit:\n"
@@ -301,7 +300,7 @@ def _finish(as_json: bool, end: _End, settings: dict[str, str], folder: Path) ->
             "seconds": round(end.seconds, 1),
             "nameServers": end.listings,
         }
-        click.echo(msgspec.json.encode(document))
+        echo_json(document)
         return
     if listed := [each.address for each in end.listings if each.listed]:
         click.echo(f"listed   by {', '.join(listed)}: consumers find it")

@@ -23,15 +23,15 @@ from hatwisted.cli.cluster.namesrvoption import DEFAULT_NAMESRV
 from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
 from hatwisted.cli.optionvalues import Size
-from hatwisted.cli.output import json_option
+from hatwisted.cli.output import echo_json, json_option
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
+from hatwisted.clientcore.answers import decoded
 from hatwisted.clientcore.errors import BadAnswer, ClientError, Refused
 from hatwisted.logcodec import logdrift
 from hatwisted.logcodec.logdrift import SPAN, DriftedRecord, Rotten, differing_ranges, judged_records
 from hatwisted.remoting.deferreds import all_of
-from hatwisted.wire import fastjson
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.logrange import (
     DIGEST_SIZE,
@@ -147,7 +147,7 @@ def audit(
                 except ClientError as error:  # what has been repaired is to be known all the same
                     each.problem = str(error)
         if as_json:
-            click.echo(msgspec.json.encode(found))
+            echo_json(found)
         else:
             for line in audit_lines(found):
                 click.echo(printable(line))
@@ -159,6 +159,19 @@ def audit(
         return EXIT_INTERRUPTED if interrupt.requested else EXIT_PROBLEMS
 
     sys.exit(run(DEFAULT_NAMESRV, work))
+
+
+class _Repaired(msgspec.Struct, rename="camel"):
+    """What became of a record."""
+
+    begin: int
+    side_file: str
+
+
+class _Repair(msgspec.Struct):
+    """A slave's answer to a repair."""
+
+    records: list[_Repaired]
 
 
 class BrokerPair:
@@ -218,8 +231,11 @@ class BrokerPair:
         if not any(each["rotten"] == Rotten.SLAVE.value for each in difference.records):
             return
         span = LogRange(difference.begin, difference.end)
-        answer = await self._ask_one(self.addresses[1], RequestCode.REPAIR_LOG, span_fields(span))
-        kept = {each["begin"]: each["sideFile"] for each in fastjson.loads(answer.body)["records"]}
+        slave = self.addresses[1]
+        answer = decoded(
+            slave, await self._ask_one(slave, RequestCode.REPAIR_LOG, span_fields(span)), _Repair
+        )
+        kept = {each.begin: each.side_file for each in answer.records}
         for each in difference.records:
             each["sideFile"] = kept.get(each["begin"]) or None
 

@@ -47,4 +47,5 @@ def _ask(context: click.Context, question: Callable[[Admin], Awaitable[Iterable[
             run_reactor(context.params["namesrv"], work)
     except Exception:
         return []
-    return found
+    # A shell takes a name in lines for several.
+    return [each for each in found if each.isprintable()]

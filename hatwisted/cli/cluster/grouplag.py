@@ -15,7 +15,7 @@ from hatwisted.cli.cluster.clusterrun import Interrupt, cluster_options, run
 from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import Command
-from hatwisted.cli.output import json_option, table_text
+from hatwisted.cli.output import echo_json, json_option, table_text
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import deferred
 from hatwisted.clientcore.admin import QueueProgress
@@ -221,7 +221,7 @@ async def _watch(looker: _Looker, pauses: Pauses, interrupt: Interrupt, as_json:
 
 def _show(found: LagLook, as_json: bool, *, rates: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        echo_json(found)
         return
     for line in found.problems():
         click.echo(printable(line), err=True)

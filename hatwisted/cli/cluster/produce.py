@@ -22,6 +22,7 @@ from hatwisted.cli.cluster.clusterrun import (
 from hatwisted.cli.cluster.messageformat import unescaped
 from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.optiongroup import Command
+from hatwisted.cli.output import echo_json
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.producer import Producer
 from hatwisted.clientcore.errors import ClientError
@@ -247,7 +248,7 @@ class _Sending:
                 self._say(f"{result.message_id}: stored, but {result.status.name}")
         if self._options["as_json"] and self._unheard is None:
             try:
-                click.echo(msgspec.json.encode(_result(result)))
+                echo_json(_result(result))
             except OSError as error:
                 self._unheard = error
         self._progress.update(self._task, description=f"{self.sent} stored")

@@ -11,6 +11,7 @@ from zope.interface import provider
 from hatwisted.cli.cluster.mistakes import Work
 from hatwisted.client.cluster import Cluster
 from hatwisted.client.driver import NAMESPACE
+from hatwisted.wire.printable import printable
 
 
 def with_remarks(work: Work) -> Work:
@@ -29,4 +30,4 @@ def with_remarks(work: Work) -> Work:
 @provider(ILogObserver)
 def _told(event: LogEvent) -> None:
     if event.get("log_namespace") == NAMESPACE and "remark" in event:
-        click.echo(formatEvent(event), err=True)
+        click.echo(printable(formatEvent(event)), err=True)

@@ -15,7 +15,7 @@ from hatwisted.cli.cluster.looking import look_at
 from hatwisted.cli.cluster.pauses import Pauses
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.optiongroup import Command
-from hatwisted.cli.output import json_option
+from hatwisted.cli.output import echo_json, json_option
 from hatwisted.client.cluster import Cluster
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.load import read_source
@@ -107,7 +107,7 @@ class _Looker:
 def _show(view: View, as_json: bool) -> int:
     found = findings(view)
     if as_json:
-        click.echo(msgspec.json.encode(document(view, found)))
+        echo_json(document(view, found))
     else:
         from rich.console import Console
 

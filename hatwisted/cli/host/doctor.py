@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
 
 from hatwisted.blocking.driver import BlockingDriver
 from hatwisted.blocking.links import Links
@@ -23,7 +22,7 @@ from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.hostfacts import clock_synchronised, disk_of, limits, versions
 from hatwisted.cli.host.neighbours import neighbour_checks, own_address
 from hatwisted.cli.optiongroup import Command
-from hatwisted.cli.output import folded, json_option
+from hatwisted.cli.output import echo_json, folded, json_option
 from hatwisted.clientcore.clusterlink import ClusterLink
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.clientcore.survey import Survey, Words
@@ -70,7 +69,7 @@ def doctor(conf: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """
     checks = list(_checks(conf, overrides))
     if as_json:
-        click.echo(msgspec.json.encode(checks))
+        echo_json(checks)
     else:
         for each in checks:
             mark, colour = MARKS[each.weight]

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
 
 from hatwisted.cli.cluster.newslave import free_port, is_free, port_lock
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS, CannotRun
 from hatwisted.cli.host.groupplan import Ports, members
 from hatwisted.cli.host.localgroup import LocalGroup
 from hatwisted.cli.host.serverprocess import process_parts
-from hatwisted.cli.output import folded
+from hatwisted.cli.output import echo_json, folded
 from hatwisted.cli.storeholder import store_holder
 from hatwisted.wire.printable import printable
 
@@ -113,7 +112,7 @@ class TerminalScreen:
         if self._quiet:
             return
         if self._as_json:
-            click.echo(msgspec.json.encode({"from": name, "text": line}))
+            echo_json({"from": name, "text": line})
             return
         wanted = short_line(line) if self._short else line
         if wanted is None:
@@ -127,7 +126,7 @@ class TerminalScreen:
         if not self._as_json:
             click.secho(text, bold=True)
             return
-        click.echo(msgspec.json.encode({"from": "up", "text": text} | ({"ready": ready} if ready else {})))
+        echo_json({"from": "up", "text": text} | ({"ready": ready} if ready else {}))
 
     def warn(self, text: str) -> None:
         """As Screen."""

@@ -11,10 +11,10 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
-import msgspec
 
 from hatwisted.cli.errors import EXIT_OK, CannotRun
 from hatwisted.cli.log.storesizes import StoreFolder
+from hatwisted.cli.output import echo_json
 from hatwisted.store.errors import StoreError
 from hatwisted.store.lifecycle.storelock import StoreLock
 from hatwisted.wire.printable import printable
@@ -90,7 +90,7 @@ def print_result(found: Found, as_json: bool, lines: Callable[[Found], Iterable[
     - lines: else: makes the lines
     """
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        echo_json(found)
         return
     for line in lines(found):
         click.echo(printable(line))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import msgspec
 
 from hatwisted.cli.errors import EXIT_OK, EXIT_PROBLEMS
 from hatwisted.cli.log.check import StoreCheck
@@ -21,10 +20,12 @@ from hatwisted.cli.log.repair import LogInspection, plan_repair, repair
 from hatwisted.cli.log.storesizes import StoreFolder
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.optionvalues import milliseconds
+from hatwisted.cli.output import echo_json
 from hatwisted.cli.progressbar import ScanProgress
 from hatwisted.logcodec.delaylevel import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.errors import WrongFile
+from hatwisted.wire.printable import printable
 from hatwisted.wire.storedrecord import Record
 
 
@@ -183,7 +184,7 @@ def index_command(
         with ScanProgress("index", files.min_offset, files.capacity_end) as progress:
             report = rebuild(folder, files, layout, progress)
     if as_json_object:
-        click.echo(msgspec.json.encode(report))
+        echo_json(report)
     else:
         click.echo(
             f"built up to offset {report.end}: {report.queue_entries} entries in {report.queues} queues, "
@@ -254,10 +255,10 @@ def dump_command(
     with ScanProgress("dump", files.min_offset, files.capacity_end) as progress:
         walk = dump(files, wanted, limit, _printer(as_ndjson, body), progress)
     for damage in walk.damages:
-        click.echo(
-            f"damage at offset {damage.offset}: {damage.reason}; valid records resume at {damage.resumes_at}",
-            err=True,
+        text = (
+            f"damage at offset {damage.offset}: {damage.reason}; valid records resume at {damage.resumes_at}"
         )
+        click.echo(printable(text), err=True)
     return EXIT_PROBLEMS if walk.damages else EXIT_OK
 
 
@@ -309,7 +310,9 @@ def tail_command(
     out.flush()
     if following:
         try:
-            for record in follow(files, end, wanted, time.sleep, lambda text: click.echo(text, err=True)):
+            for record in follow(
+                files, end, wanted, time.sleep, lambda text: click.echo(printable(text), err=True)
+            ):
                 show(record)
                 out.flush()
         except KeyboardInterrupt:

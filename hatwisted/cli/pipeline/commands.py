@@ -24,6 +24,7 @@ from hatwisted.cli.pipeline.sparkrun import (
     print_result,
     session,
 )
+from hatwisted.wire.printable import printable
 
 FOLDER = click.Path(exists=True, file_okay=False)
 NEW_FOLDER = click.Path(file_okay=False)
@@ -315,7 +316,7 @@ def import_command(files: tuple[str, ...], namesrv: str, as_json: bool, **option
                 progress=bar,
             )
     except ImportInterrupted as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(printable(f"Error: {error}"), err=True)
         return EXIT_INTERRUPTED
     print_result(result, as_json, text.import_lines)
     return result.exit_code

@@ -36,7 +36,7 @@ from rich.progress import (
 
 from hatwisted.cli.errors import EXIT_INTERRUPTED, EXIT_OK, CannotRun, of_system
 from hatwisted.cli.optiongroup import option_group
-from hatwisted.wire.printable import printable
+from hatwisted.wire.printable import printable, printable_json
 
 P = ParamSpec("P")
 
@@ -248,7 +248,8 @@ def print_result(result: Any, as_json: bool, lines: Callable[[Any], Iterator[str
     """
     if as_json:
         found = result.as_json()
-        click.echo(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
+        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
+        click.echo(printable_json(text.encode()))
         return
     for line in lines(result):
         click.echo(printable(line))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape as escaped
 from typing import Final
+
+from hatwisted.wire.printable import printable
 
 BEGIN: Final = "<!doctype html>"
 """Of a page's file."""
@@ -121,6 +123,11 @@ class Tile:
     figure: str
     detail: str = ""
     mood: str = ""
+
+
+def escape(text: str) -> str:
+    """Text as HTML. What is named in it turns no text around, and is seen."""
+    return escaped(printable(text, keep="\n\t"))
 
 
 def document(title: str, under: str, parts: Sequence[tuple[str, str]], foot: str) -> str:

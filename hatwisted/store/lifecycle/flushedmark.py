@@ -37,12 +37,13 @@ class FlushedMark:
 
     def read(self) -> int | None:
         """Log offset up to which the run before has synced, if the system has gone on since; None: no note was
-        left. Blocks."""
+        left, or it's none. Blocks."""
         try:
             data = self._fs.read(self._path)
         except OSError:
             return None
-        return _OFFSET.unpack(data)[0] if len(data) == _OFFSET.size else None
+        offset: int = _OFFSET.unpack(data)[0] if len(data) == _OFFSET.size else -1
+        return offset if offset >= 0 else None
 
     def begin(self, offset: int) -> None:
         """Nothing after `offset` is known to be synced from now on. Blocks; to be called before any append. Raises

@@ -94,7 +94,8 @@ class LastRun:
     def _read(self) -> dict[str, Any]:
         try:
             with closing(self._fs.open(self._path, read_only=True)) as file:
-                last = json.loads(file.pread(MAX_BYTES, 0))
+                data = file.pread(MAX_BYTES + 1, 0)
+            last = json.loads(data) if len(data) <= MAX_BYTES else {}
         except (OSError, ValueError, RecursionError):
             return {}
         return last if isinstance(last, dict) else {}

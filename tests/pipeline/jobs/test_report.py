@@ -138,6 +138,7 @@ def test_the_page_stands_alone(golden):
     assert len(svgs) == len(plotsheets.SHEETS)
     for svg in svgs:
         ElementTree.fromstring(svg)
+        assert "mathdefault" not in svg
         assert not re.findall(r"#[0-9a-f]{6}\b", re.sub(r"(url\(|href=\")#[^)\"]+", "", svg))
         assert set(re.findall(r"var\(--([\w-]+)\)", svg)) <= set(re.findall(r"--([\w-]+):", STYLE))
 

@@ -18,6 +18,7 @@ from hatwisted.clientcore.errors import Refused
 from hatwisted.logcodec import logdrift
 from hatwisted.wire.codes import RequestCode, ResponseCode
 from hatwisted.wire.logrange import MOST_DIGESTED, MOST_READ, LogRange
+from hatwisted.wire.remoting import RemotingCommand
 from tests.support.auditedpair import MASTER, SLAVE, AuditedPair
 from tests.support.memorynode import CLIENT_HOST, NAME_SERVER
 
@@ -79,6 +80,21 @@ class AuditTests(AuditCase):
         self.assertEqual(self.audit()["differences"], [])
         self.spoil(MASTER, begin + 100)
         self.assertEqual(len(self.audit("--repair", code=1)["differences"]), 1)
+
+    def test_a_slave_that_answers_what_is_no_answer(self) -> None:
+        self.spoil(SLAVE, self.place(17)[0] + 100)
+        ask, bodies = command.BrokerPair._ask_one, [b"", b"{}", b"[]", b'{"records":[{}]}']
+
+        async def answer(pair: Any, address: str, code: RequestCode, ext: Any) -> RemotingCommand:
+            if code != RequestCode.REPAIR_LOG:
+                return await ask(pair, address, code, ext)
+            return RemotingCommand(0, body=bodies[0])
+
+        self.patch(command.BrokerPair, "_ask_one", answer)
+        while bodies:
+            (difference,) = self.audit("--repair", code=1)["differences"]
+            self.assertIn(f"{SLAVE}:10911: unreadable answer", difference["problem"])
+            del bodies[0]
 
     def test_only_the_range_that_was_asked_for(self) -> None:
         begin, end = self.place(17)

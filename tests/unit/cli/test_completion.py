@@ -53,6 +53,9 @@ class CompletionTests(SynchronousTestCase):
     def test_groups_that_begin_so(self):
         self.assertEqual(self.offered(groups, "cr", succeed(["crew", "others"])), ["crew"])
 
+    def test_names_that_a_shell_would_take_for_more_than_one_arent_offered(self):
+        self.assertEqual(self.offered(topics, "", succeed(["T", "T\nplain,U", "T\x9b2J", "T\u202e"])), ["T"])
+
     def test_who_doesnt_answer_in_time_has_nothing_to_offer(self):
         self.assertEqual(self.offered(topics, "", Deferred()), [])
         self.assertEqual(self.ended, [True], "nobody waits longer")

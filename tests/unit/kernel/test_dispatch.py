@@ -76,6 +76,10 @@ class UsualRecordTests(SynchronousTestCase):
         rest = len(data) - len(one)
         for kept, needed in ((0, 0), (3, 0), (4, rest), (rest - 1, rest), (rest, 0)):
             self.assertEqual(self.usual(data[: len(one) + kept], BASE, True).needed, needed, kept)
+        for large in (JOINED_BYTES, JOINED_BYTES + 1, (1 << 31) - 1):
+            head = large.to_bytes(4, "big")
+            for pieces in ([one + head], [one, head], [one[:20], one[20:] + head]):
+                self.assertEqual(self.in_pieces(pieces, BASE, True).needed, large)
         for bad in (0, 8, layout.FIXED_SIZE - 1, 1 << 31):
             self.assertEqual(self.usual(one + bad.to_bytes(4, "big"), BASE, True).needed, 0)
 

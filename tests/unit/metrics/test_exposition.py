@@ -22,6 +22,17 @@ class PiecesTests(SynchronousTestCase):
         (read,) = text_string_to_metric_families(text)
         self.assertEqual([sample.value for sample in read.samples], [figure for _, figure in samples])
 
+    def test_names_on_a_terminal_are_shown_and_not_obeyed(self) -> None:
+        names = ["T\x7f\x9b2J\u202eevil\u200b\u2028", 'a\\b"c', "d\re", "f\ng", "Zürich"]
+        family = labelled(GaugeMetricFamily, "lag", "Lag.", ["group"], [([name], 1) for name in names])
+        (text,) = pieces(family)
+        self.assertTrue(text.decode().replace("\n", "").isprintable(), text)
+        (read,) = text_string_to_metric_families(text.decode())
+        self.assertEqual(
+            [sample.labels["group"] for sample in read.samples],
+            ["T\\x7f\\x9b2J\\u202eevil\\u200b\\u2028", 'a\\b"c', "d\\re", "f\ng", "Zürich"],
+        )
+
     def test_a_family_without_samples_isnt_there(self) -> None:
         self.assertEqual(list(pieces(GaugeMetricFamily("none", "None.", labels=["a"]))), [])
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 from typing import Any, cast
 
+from markupsafe import Markup
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
@@ -17,7 +19,7 @@ from hatwisted.metrics.chart import HEIGHT, WIDTH, Chart, drawn
 from hatwisted.metrics.eventfeed import LONGEST, MOST, EventFeed
 from hatwisted.metrics.hour import MOMENTS, Hour, Totals, quantile
 from hatwisted.metrics.livepage import UNTAKEN, Access, Parts, Stream, Streams
-from hatwisted.metrics.livestate import seconds_text, size_text
+from hatwisted.metrics.livestate import LiveState, seconds_text, size_text
 
 
 class HourTests(SynchronousTestCase):
@@ -133,6 +135,26 @@ class Viewer:
         """What he has, by name."""
         events = b"".join(self.taken).decode()
         return {name: json.loads(text) for name, text in re.findall(r"event: (.*)\ndata: (.*)\n", events)}
+
+
+class PartsTests(SynchronousTestCase):
+    def test_what_others_say_turns_no_text_around_and_is_no_markup(self) -> None:
+        evil = "<b>\x9b2J\u202eevil\u2066\u200b"
+        shown = {
+            "name": evil, "findings": [], "tiles": [], "group": [], "links": [], "slave": None,
+            "name_servers": {},
+            "events": [("12:00", "info", evil, evil)],
+        }  # fmt: skip
+        state = SimpleNamespace(shown=lambda: shown)
+        parts = Parts(cast(LiveState, state)).changing()
+        for text in parts.values():
+            self.assertIn("&lt;b&gt;\\x9b2J\\u202eevil\\u2066\\u200b", text)
+            self.assertTrue(text.replace("\n", "").isprintable())
+
+    def test_charts_are_markup(self) -> None:
+        charts = [{"title": "Lag", "names": [], "svg": Markup("<svg>\n</svg>")}]
+        state = SimpleNamespace(charts=lambda: charts)
+        self.assertIn("<svg>\n</svg>", Parts(cast(LiveState, state)).hour())
 
 
 class StreamTests(SynchronousTestCase):

@@ -4,6 +4,7 @@ process that starts again reads them from memory as if they were on the disk."""
 from __future__ import annotations
 
 import errno
+import struct
 from contextlib import closing
 
 from hatwisted.logcodec.queueentry import ENTRY_SIZE
@@ -75,6 +76,16 @@ class FailedSyncTests(PowerLossCase):
             file.extend(3)
         writes = self.log_writes(same_boot=True)
         self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.end}"])
+
+    def test_a_note_of_no_offset_is_none(self) -> None:
+        in_checkpoint, _ = self.synced_then_failed()
+        for note in (-1, -(1 << 63)):
+            with closing(self.disk.open("/s/flushed")) as file:
+                file.pwrite((struct.pack(">q", note),), 0)
+            writes = self.log_writes(same_boot=True)
+            self.assertEqual(writes, [f"write /s/commitlog/{0:020d} {in_checkpoint.end}"])
+            self.assertEqual(self.store.log.flushed_offset, 0)
+            self.kill()
 
     def test_B169_a_note_that_cannot_be_written_is_removed_at_start(self) -> None:
         self.synced_then_failed()

@@ -33,8 +33,9 @@ class LastRunTests(SynchronousTestCase):
         path = self.root / "lastrun"
         content = path.read_bytes()
         for size, known in ((MAX_BYTES, True), (MAX_BYTES + 1, False)):
-            path.write_bytes(b" " * (size - len(content)) + content)
-            self.assertEqual(self.run_of("monday", KILLED), known)
+            for padded in (content.rjust(size), content.ljust(size)):
+                path.write_bytes(padded)
+                self.assertEqual(self.run_of("monday", KILLED), known)
 
     def test_killed_and_started_again(self) -> None:
         self.assertTrue(self.run_of("monday", KILLED))

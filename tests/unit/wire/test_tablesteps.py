@@ -50,8 +50,8 @@ tables = st.fixed_dictionaries(
 def outcome(read):
     try:
         return read()
-    except BadRegistration:
-        return "refused"
+    except BadRegistration as error:
+        return str(error)
 
 
 class TestDecodingTable(TestCase):
@@ -76,6 +76,11 @@ class TestDecodingTable(TestCase):
             self.assertEqual([*at_once(decoding_table(data, *TOPICS, {})).topic_config_table], ["1"])
             data = b'{"forbiddenTable":{"g":{"T":1}},"subscriptionGroupTable":{"g":{"groupName":"g"}}}'
             self.assertEqual(at_once(decoding_table(data, *GROUPS, {})).forbidden_table, {"g": {"T": 1}})
+
+    def test_a_field_that_stands_twice_is_the_last_one(self):
+        data = b'{"topicConfigTable":{"T":{"topicName":"T","perm":"x","perm":4}}}'
+        with mock.patch.object(tablesteps, "SMALL", 0):
+            self.assertEqual(at_once(decoding_table(data, *TOPICS, {})), decode_body(data, TopicTable))
 
     def test_what_is_known_is_the_known_one(self):
         known = {

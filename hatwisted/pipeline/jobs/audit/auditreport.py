@@ -7,11 +7,10 @@ however small they are; tables give the numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Final
 
 from hatwisted.pipeline.jobs.audit.auditresult import AuditResult, Copy, RangeDifference
-from hatwisted.pipeline.jobs.htmlpage import Cell, Tile, document, figure, table, tiles, warning
+from hatwisted.pipeline.jobs.htmlpage import Cell, Tile, document, escape, figure, table, tiles, warning
 
 WIDTH: Final = 1100
 """Of the drawing, in SVG units."""

@@ -45,6 +45,8 @@ STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",
     "font.size": 9,
+    # A topic may be called "$x$": no formula.
+    "text.parse_math": False,
     "text.color": INK,
     "axes.edgecolor": GRID,
     "axes.labelcolor": MUTED,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
 
 from hatwisted.pipeline.jobs import htmlpage
-from hatwisted.pipeline.jobs.htmlpage import Cell, Tile
+from hatwisted.pipeline.jobs.htmlpage import Cell, Tile, escape
 from hatwisted.pipeline.jobs.report.plotstyle import in_bytes, in_time, short
 from hatwisted.pipeline.jobs.report.reportplots import Plot
 from hatwisted.pipeline.jobs.report.reportsummary import Group, QueueLag, SlaveLag, Spread, Summary

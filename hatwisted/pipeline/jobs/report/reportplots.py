@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 from hatwisted.pipeline.jobs.report.plotsheets import SHEETS, WIDE, Sheet
 from hatwisted.pipeline.jobs.report.plotstyle import ROLES, STYLE, SURFACE
 from hatwisted.pipeline.jobs.report.reportsummary import Summary
+from hatwisted.wire.printable import printable
 
 PNG_DPI: Final = 160
 
@@ -74,14 +75,14 @@ def _drawn(sheet: Sheet, summary: Summary) -> Plot:
         figure.set_facecolor(SURFACE)
         FigureCanvasAgg(figure)
         figure.savefig(pixels, format="png", dpi=PNG_DPI, metadata={"Title": sheet.title, "Software": None})
-    drawn = vector.getvalue()
+    drawn = printable(vector.getvalue().decode(), keep="\n\t")
     return Plot(
         name=sheet.name,
         title=sheet.title,
         note=sheet.note,
         wide=sheet.size == WIDE,
-        svg=themed(drawn.decode(), sheet.name, sheet.title),
-        file_svg=drawn,
+        svg=themed(drawn, sheet.name, sheet.title),
+        file_svg=drawn.encode(),
         png=pixels.getvalue(),
     )
 

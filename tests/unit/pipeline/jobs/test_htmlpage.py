@@ -20,6 +20,13 @@ class TestPage(unittest.TestCase):
         self.assertEqual(page.count("<script>"), 1)
         self.assertEqual(page.count("&lt;script&gt;&amp;&quot;&#x27;"), 13)
 
+    def test_names_turn_no_text_around_and_hide_nothing(self):
+        evil = "T\x7f\x9b2J\u202eevil\u2066\u200b\u2028"
+        page = document(evil, "", [(evil, warning(evil) + table([evil], [[evil]], 1, evil))], "")
+        self.assertEqual(page.count("T\\x7f\\x9b2J\\u202eevil\\u2066\\u200b\\u2028"), 8)
+        self.assertTrue(page.replace("\n", "").isprintable())
+        self.assertIn("first\nsecond", warning("first\nsecond"))
+
     def test_a_cell_sorts_by_its_value(self):
         html = table(["a", "b"], [["x", Cell("1.8 T", 1_795_221_192_756)], ["y", Cell("–")]], 1)
         self.assertIn('<td data-value="1795221192756">1.8 T</td>', html)
