@@ -30,6 +30,7 @@ from hatwisted.pipeline.delta.queuetails import (
     QueueTails,
     last_of_queues,
 )
+from hatwisted.pipeline.delta.tails import further
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.snapshots import (
@@ -184,7 +185,5 @@ def _rows_tails(table: Table, brokers: Iterable[str]) -> QueueTails:
     best: QueueTails = {}
     theirs: Any = In("broker", sorted(brokers))  # type: ignore[call-arg, arg-type]  # made by hand in pyiceberg
     for batch in table.scan(theirs, PLACE_COLUMNS).to_arrow_batch_reader():
-        for queue, tail in last_of_queues(batch, by="physical_offset").items():
-            if queue not in best or best[queue].physical < tail.physical:
-                best[queue] = tail
+        further(best, last_of_queues(batch, by="physical_offset"), "physical")
     return best

@@ -4,8 +4,8 @@ Some land as the engine `local` does, and some by tasks, as Spark does, which ru
 workers of their own. The logs are read by a decoder that shares no line with the one that lands, and Delta's log
 by another reader than the one that writes it. Lives are killed at a step or by the clock, or stopped there until
 another landing has taken over or has landed the other broker, and so are workers at a step of theirs. Somebody
-deletes last rows meanwhile: commits alone say then where they ended. `make soak` draws hundreds, and plants faults,
-each of which this has to notice.
+deletes last rows meanwhile: commits alone say then where they ended. `make soak` draws hundreds, and plants
+faults, each of which this has to notice.
 """
 
 from __future__ import annotations
