@@ -28,7 +28,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.features import check_features
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.notes import NOTE, Notes
@@ -191,7 +191,8 @@ def commit_files(
         check_features(table, path)
         if held is not None and notes.was_taken_back(application, held.note):
             raise WrongTable(
-                f"{path}: was restored to an earlier version while rows were written: start the landing again"
+                f"{path}: was restored to an earlier version while rows were written (its version"
+                f" {notes.restored_by} did that): {LAND_AGAIN}"
             )
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
         note = _note(files, application, number) | dict(brought.note)

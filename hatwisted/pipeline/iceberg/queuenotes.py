@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import In
 
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, WrongTable
 from hatwisted.pipeline.delta.queuetails import (
     NOTED_QUEUES,
     PLACE_COLUMNS,
@@ -131,8 +131,8 @@ def append_queues(
             passed.add(snapshot.snapshot_id)
         if brought.after not in passed and table.snapshot_by_id(brought.after) is not None:
             raise WrongTable(
-                f"{name}: the rows end elsewhere than when they were read: was the table rolled back? Start the"
-                " landing again"
+                f"{name}: the rows end elsewhere than when they were read, as if the table was rolled back:"
+                f" {LAND_AGAIN}"
             )
         return queues_noted(table, held.brokers, brought)
 
