@@ -38,5 +38,6 @@ class WrongSchema(PipelineError):
 
 
 def said(error: Exception) -> str:
-    """What a library says, in one line: without its breaks, its colours, and what Java's calls were."""
-    return " ".join(_JAVA_CALLS.sub("", _COLOUR.sub("", str(error))).split())
+    """What a library says, in one line: without its breaks, its colours, and what Java's calls were; which error
+    it is, if it says nothing."""
+    return " ".join(_JAVA_CALLS.sub("", _COLOUR.sub("", str(error))).split()) or type(error).__name__

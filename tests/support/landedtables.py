@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 
@@ -55,6 +56,7 @@ class LandedTable:
         self.brokers = brokers
         self._typed = typed
         self._decoded: list[pa.Table] = []
+        self._deleted: list[tuple[str, int, int]] = []
 
     @property
     def name(self) -> str:
@@ -90,6 +92,8 @@ class LandedTable:
         except (OSError, pa.ArrowException) as error:
             return f"can't be read: {error}"
         expected = self.logs()
+        for broker, first, last in self._deleted:
+            expected = expected.filter(pc.invert(self._removable(expected, broker, first, last)))
         for broker in self.brokers:
             rows, wanted = _of(found, broker), _of(expected, broker)
             if not rows.equals(wanted.slice(0, len(rows))):
@@ -101,6 +105,23 @@ class LandedTable:
         if letters is not None and (wrong := self._dead_letters(found, letters, whole)):
             return wrong
         return self.left_over() if whole else None
+
+    def delete_last(self, broker: str, count: int) -> None:
+        """As a user does: so many rows of a broker that the table has last. No landing is to bring them again."""
+        offsets = self._read().filter(pc.field("broker") == broker)["physical_offset"].to_pylist()
+        if last := sorted(offsets)[-count:]:
+            self._delete(f"broker = '{broker}' AND physical_offset >= {last[0]} AND topic <> '{self._typed}'")
+            self._deleted.append((broker, last[0], last[-1]))
+
+    def _removable(self, rows: pa.Table, broker: str, first: int, last: int) -> pa.ChunkedArray:
+        """Which rows a deletion takes; those with dead letters beside stay."""
+        offsets, others = rows["physical_offset"], pc.not_equal(rows["topic"], self._typed or "")
+        between = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, last))
+        return pc.and_(pc.and_(pc.equal(rows["broker"], broker), between), others)
+
+    def _delete(self, where: str) -> None:
+        """What a condition in SQL says."""
+        raise NotImplementedError
 
     def _dead_letters(self, found: pa.Table, letters: pa.Table, whole: bool) -> str | None:
         """What is wrong with the table beside.
@@ -160,6 +181,9 @@ class LandedDelta(LandedTable):
             found.append(_as_rows(rows))
         return pa.concat_tables(found)
 
+    def _delete(self, where: str) -> None:
+        DeltaTable(self.name).delete(where)
+
     def _actions(self, table: str) -> Iterator[dict[str, Any]]:
         files, _ = fs.FileSystem.from_uri(table)
         for commit in sorted(path for path in paths(table, "_delta_log") if path.endswith(".json")):
@@ -212,6 +236,9 @@ class LandedIceberg(LandedTable):
 
     def _read(self, beside: bool = False) -> pa.Table:
         return _as_rows(self._table(LETTERS if beside else MESSAGES).scan().to_arrow())
+
+    def _delete(self, where: str) -> None:
+        self._table(MESSAGES).delete(where)
 
     def left_over(self) -> str | None:
         """Files of the last run and of the one that it ended; those of runs before it may be left."""

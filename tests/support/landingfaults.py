@@ -116,15 +116,34 @@ def tails_forgotten() -> None:
 
 
 @of(DELTA)
-def tail_of_any_file() -> None:
-    """A broker's rows are thought to end in the first file that has some."""
+def tails_of_rows() -> None:
+    """The rows alone say where they end, whatever commits say."""
+    tails.noted_tails = lambda *_: {}
 
-    def first(path: str, files: Any, broker: str) -> tails.Tail | None:
-        folder = tablefolder.TableFolder(path)
-        found = (tails._tail_of_file(folder, file.path, broker) for file in reversed(list(files)))
-        return next((tail for tail in found if tail), None)
 
-    tails._tail = first
+@of(DELTA)
+def claim_without_tails() -> None:
+    """A claim says that brokers' rows end nowhere."""
+    commit = commits._commit
+
+    def silent(table: DeltaTable, adds: Any, transactions: Any, note: Any) -> None:
+        told = {**note, tails.TAILS: {}} if "claim" in note else note
+        commit(table, adds, transactions, told)
+
+    commits._commit = silent
+
+
+@of(DELTA)
+def tails_looked_at_once() -> None:
+    """A run looks once at what is noted, and not again after another landing's commit."""
+    look, first = commits.noted_tails, list[dict[str, tails.Tail]]()
+
+    def once(notes: Any) -> dict[str, tails.Tail]:
+        if not first:
+            first.append(look(notes))
+        return dict(first[0])
+
+    commits.noted_tails = once
 
 
 @of(DELTA)
@@ -311,6 +330,25 @@ def compaction_loses() -> None:
 def tails_forgotten_() -> None:
     """Each landing begins at the log's begin."""
     snapshots.landed_tails = lambda *_: {}
+
+
+@of(ICEBERG)
+def tails_of_rows_() -> None:
+    """The rows alone say where they end, whatever snapshots say."""
+    snapshots.noted = lambda _: {}
+
+
+@of(ICEBERG)
+def tails_looked_at_once_() -> None:
+    """A run looks once at what is noted, and not again after another landing's commit."""
+    first: list[dict[str, str]] = []
+
+    def once(table: Table, moved: Any) -> dict[str, str]:
+        if not first:
+            first.append(snapshots.noted(table))
+        return first[0] | {snapshots.TAIL + broker: snapshots._text(tail) for broker, tail in moved.items()}
+
+    snapshots.tails_noted = once
 
 
 @of(ICEBERG)

@@ -83,11 +83,11 @@ class Lives:
 
     def live(self, fault: str | None = None, **more: Any) -> Life:
         """One landing. more: `by`, LOCAL, TASKS or WORKERS; `end`, the step; `after`, seconds to a kill;
-        `checkpoint`, a folder of its own; `into`, a table that the last messages of each `key` are merged into,
-        instead of landing."""
+        `checkpoint`, a folder of its own; `stores`, some of them; `into`, a table that the last messages of each
+        `key` are merged into, instead of landing."""
         told = str(self._folder / "life.json")
         Path(told).unlink(missing_ok=True)
-        return self._order(**self._what, told=told, fault=fault, **more)
+        return self._order(**(self._what | more), told=told, fault=fault)
 
     def go_on(self, life: Life) -> Life:
         """A stopped one, to its end."""

@@ -108,7 +108,9 @@ class EndProbe:
         return tail._replace(named=bool(self._is_known(record_at(self._log, tail.last, check_crc=False))))
 
     def _walked(self, at: int) -> Tail:
-        """The tail that the chain from a record on leads to."""
+        """The tail that the chain from a record on leads to. It's followed from one before: by its own time alone
+        nothing after the record is known to be older."""
+        at = self._search.before(at)
         evidence, falling = _StoreTimes(), FallingTimes()
         last, cut = None, None
         options = WalkOptions(evidence=evidence, check_crc=False, written_end=self._probed_end, looked_at=1)

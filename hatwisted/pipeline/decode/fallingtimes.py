@@ -6,21 +6,27 @@ last new record to an old one, whole and with the right offset. It's older, thou
 while times that fell as a clock was set back rise again to what they were.
 
 A record is taken for older if it is older than both records before it: a clock that leapt for a moment, or
-damage in one time, makes none of those after it a leftover.
+damage in one time, makes none of those after it a leftover. So the chain has to begin before the record whose
+successors are judged: one alone says nothing.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from hatwisted.logcodec.octets import Longs
+
+BEFORE_ALL: Final = -(1 << 63)
+"""Time of the records that there aren't before a chain's first."""
 
 
 class FallingTimes:
     """Follows the store times (ms) of a chain."""
 
     def __init__(self) -> None:
-        self._last: list[int] = []
+        self._last = [BEFORE_ALL, BEFORE_ALL]
         self._level: int | None = None
         self.surely = False
         """Of the record that has fallen: is it older than the one before the last, too?"""
@@ -33,8 +39,8 @@ class FallingTimes:
     def first_fallen(self, times: Longs) -> int | None:
         """The next records of the chain. Index of the first that has fallen, if it is among these and none
         after it has risen again."""
-        padded = np.concatenate([(self._last * 2)[-2:] or [times[0]] * 2, times])
-        self._last = padded[-2:].tolist() if len(self._last) + len(times) > 1 else times.tolist()
+        padded = np.concatenate([self._last, times])
+        self._last = padded[-2:].tolist()
         falls = np.flatnonzero(times < padded[1:-1])
         found = None
         start = 0

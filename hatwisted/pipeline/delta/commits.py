@@ -28,7 +28,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from hatwisted.pipeline.delta.datafiles import DataFile
 from hatwisted.pipeline.delta.deltatable import open_table
-from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.features import check_features
 from hatwisted.pipeline.delta.names import Writer
 from hatwisted.pipeline.delta.notes import NOTE, Notes
@@ -41,6 +41,7 @@ from hatwisted.pipeline.delta.queuetails import (
     queue_note,
 )
 from hatwisted.pipeline.delta.tails import Tail, further, landed_tails, noted_tails, tails_note
+from hatwisted.pipeline.errors import said
 
 Made = TypeVar("Made")
 
@@ -143,7 +144,7 @@ def claim(
         _commit(table, [], found.transactions(), found.note | more | tails_note(tails))
         return found
 
-    return _against_others(path, attempt, "no claim")
+    return against_others(path, attempt, "no claim")
 
 
 def widened(path: str, held: Claim, brokers: Iterable[str]) -> Claim:
@@ -190,7 +191,8 @@ def commit_files(
         check_features(table, path)
         if held is not None and notes.was_taken_back(application, held.note):
             raise WrongTable(
-                f"{path}: was restored to an earlier version while rows were written: start the landing again"
+                f"{path}: was restored to an earlier version while rows were written (its version"
+                f" {notes.restored_by} did that): {LAND_AGAIN}"
             )
         transactions = [Transaction(application, number), *(held.transactions() if held else [])]
         note = _note(files, application, number) | dict(brought.note)
@@ -202,7 +204,7 @@ def commit_files(
         _commit(table, [_add(file) for file in files], transactions, note)
         return True
 
-    return _against_others(path, attempt, f"batch {number} wasn't committed")
+    return against_others(path, attempt, f"batch {number} wasn't committed")
 
 
 def _tails(notes: Notes, held: Claim, brought: Brought) -> dict[str, Tail]:
@@ -210,7 +212,7 @@ def _tails(notes: Notes, held: Claim, brought: Brought) -> dict[str, Tail]:
     before = noted_tails(notes)
     if held.by_queue:
         return {broker: tail for broker, tail in before.items() if broker not in held.writer.brokers}
-    return further(before, brought.tails)
+    return further(before, brought.tails, "physical_offset")
 
 
 def note_queues(path: str, held: Claim) -> QueueTails:
@@ -227,10 +229,10 @@ def note_queues(path: str, held: Claim) -> QueueTails:
         _commit(notes.table, [], held.transactions(), note)
         return queues
 
-    return _against_others(path, attempt, "where its queues end wasn't noted")
+    return against_others(path, attempt, "where its queues end wasn't noted")
 
 
-def _against_others(path: str, attempt: Callable[[Notes], Made], failure: str) -> Made:
+def against_others(path: str, attempt: Callable[[Notes], Made], failure: str) -> Made:
     """What comes of the first attempt that no other writer's commit comes before.
 
     - path: of the table
@@ -245,7 +247,7 @@ def _against_others(path: str, attempt: Callable[[Notes], Made], failure: str) -
             refusal = error
         sleep(random() * min(LONGEST_PAUSE, FIRST_PAUSE * 2**number))
     raise WrongTable(
-        f"{path}: {failure} in {TRIES} attempts: {refusal}; try again when fewer writers are active"
+        f"{path}: {failure} in {TRIES} attempts: {said(refusal)}; try again when fewer writers are active"
     )
 
 

@@ -29,12 +29,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.datafiles import DataFile, DataFiles
 from hatwisted.pipeline.delta.deletions import may_have_deleted
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, one_line, open_table, table_rows
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, open_table, table_rows
 from hatwisted.pipeline.delta.errors import Fenced, WrongTable
 from hatwisted.pipeline.delta.features import arrow_reads
 from hatwisted.pipeline.delta.fileswap import OldFile, swap_files
 from hatwisted.pipeline.delta.names import BY_VERSION
 from hatwisted.pipeline.delta.orphans import remove_unmentioned
+from hatwisted.pipeline.errors import said
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -144,7 +145,7 @@ def _compact(version: Version, partition: dict[str, Any], below: int) -> Compact
         for files in _bins(version, partition, below):
             done += _merged(version, partition, files)
     except (*FAILURES, pa.ArrowException) as error:
-        return done + Compaction(put_off=(f"{partition}: {one_line(error)}",))
+        return done + Compaction(put_off=(f"{partition}: {said(error)}",))
     return done
 
 
@@ -199,7 +200,7 @@ def _merged(version: Version, partition: dict[str, Any], files: list[_Small]) ->
             return Compaction(len(files), 1)
         if version.held is not None or not isinstance(refusal, CommitFailedError):
             break
-    return Compaction(put_off=(f"{partition}: {one_line(refusal)}",))
+    return Compaction(put_off=(f"{partition}: {said(refusal)}",))
 
 
 def _newest(version: Version, files: list[_Small]) -> DeltaTable:

@@ -34,7 +34,7 @@ def open_table(path: str) -> DeltaTable:
     try:
         return DeltaTable(path)
     except (DeltaError, OSError) as error:
-        raise WrongTable(f"{path}: can't be read as a Delta table: {one_line(error)}") from error
+        raise WrongTable(f"{path}: can't be read as a Delta table: {said(error)}") from error
 
 
 def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
@@ -54,7 +54,7 @@ def table_rows(version: DeltaTable, path: str) -> pads.Dataset:
     try:
         return version.to_pyarrow_dataset(filesystem=TableFolder(path).files)
     except DeltaError as error:
-        raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
+        raise WrongTable(f"{path}: can't be read: {said(error)}") from error
 
 
 def is_table(path: str) -> bool:
@@ -62,7 +62,7 @@ def is_table(path: str) -> bool:
     try:
         return DeltaTable.is_deltatable(path)
     except (DeltaError, OSError) as error:
-        raise WrongTable(f"{path}: can't be read: {one_line(error)}") from error
+        raise WrongTable(f"{path}: can't be read: {said(error)}") from error
 
 
 def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
@@ -90,7 +90,7 @@ def prepare_table(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> 
                 table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
         except (CommitFailedError, DeltaError) as error:
             refusal = error
-    raise WrongTable(f"{path}: columns couldn't be added: {one_line(refusal)}")
+    raise WrongTable(f"{path}: columns couldn't be added: {said(refusal)}")
 
 
 def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
@@ -102,7 +102,7 @@ def _make(path: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore", partition_by=list(partition_by))
     except (DeltaError, OSError) as error:
         if not DeltaTable.is_deltatable(path):  # else another run has just created it
-            raise WrongTable(f"{path}: the table can't be created: {one_line(error)}") from error
+            raise WrongTable(f"{path}: the table can't be created: {said(error)}") from error
 
 
 def _check_table(table: DeltaTable, path: str, partition_by: Sequence[str]) -> None:
@@ -138,8 +138,3 @@ def fit(path: str, table: pa.Schema, rows: pa.Schema) -> tuple[pa.Schema, list[p
         if not there.nullable and there.name not in rows.names:
             raise WrongSchema(f"{path}: column {there.name} may not be null, and the log has nothing for it")
     return pa.schema(fields), missing
-
-
-def one_line(error: Exception) -> str:
-    """What delta-rs says, without its line breaks and colours."""
-    return said(error)

@@ -1,6 +1,14 @@
 """What can be wrong with a table to land into."""
 
+from typing import Final
+
 from hatwisted.pipeline.errors import PipelineError
+
+LAND_AGAIN: Final = (
+    "what was being written isn't committed; start the landing again: it goes on after the rows that the table has"
+    " now, and lands again what it lacks"
+)
+"""What comes next where an earlier version is the table's, beneath a landing."""
 
 
 class WrongTable(PipelineError):

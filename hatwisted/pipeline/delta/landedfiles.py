@@ -20,7 +20,7 @@ from hatwisted.pipeline.delta.deadletters import (
     dead_letter_table,
     settle,
 )
-from hatwisted.pipeline.delta.deltatable import is_table, one_line, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import taken_over
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, landed_names, landed_schema
@@ -28,6 +28,7 @@ from hatwisted.pipeline.delta.orphans import remove_orphans, remove_unmentioned
 from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.delta.reach import Reach
 from hatwisted.pipeline.delta.vacuuming import remove_replaced
+from hatwisted.pipeline.errors import said
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema
 from hatwisted.pipeline.schemas.typedcolumns import NEEDED, WHY, TypedColumns
 
@@ -135,7 +136,7 @@ def compact_landed(path: str, below: int | None, held: Claim, vacuum: timedelta 
         for table in filter(is_table, (path, dead_letter_table(path))):
             done += Compaction(vacuumed=len(remove_replaced(table, vacuum)))
     except FAILURES as error:
-        done += Compaction(put_off=(f"vacuum: {one_line(error)}",))
+        done += Compaction(put_off=(f"vacuum: {said(error)}",))
     return done
 
 

@@ -59,6 +59,8 @@ class Notes:
         self._newest = self._next
         self._found: list[CommitNote] = []
         self._restored = math.inf
+        self.restored_by: int | None = None
+        """The newest version, of those that were read, that is an earlier one restored."""
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """What the commits say, the newest first, but for those that were taken back by restoring an earlier
@@ -123,6 +125,7 @@ class Notes:
         holds = version <= self._restored
         if holds and entry.get("operation") == RESTORE:
             self._restored = _restored(entry)
+            self.restored_by = version if self.restored_by is None else self.restored_by
         elif isinstance(note := entry.get(NOTE), dict):
             self._found.append(CommitNote(version, note, holds))
 

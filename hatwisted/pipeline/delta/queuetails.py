@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from hatwisted.pipeline.delta.deltatable import table_rows
 from hatwisted.pipeline.delta.notes import Notes
+from hatwisted.pipeline.delta.tails import further
 from hatwisted.wire.messagequeue import MessageQueue
 
 if TYPE_CHECKING:
@@ -71,15 +72,6 @@ def last_of_queues(rows: pa.RecordBatch | pa.Table, by: str = "queue_offset") ->
         )
         for row in last.to_pylist()
     }
-
-
-def later(ones: QueueTails, others: QueueTails) -> QueueTails:
-    """Of each queue the tail that is further on. Both are of rows of one batch, so their offsets tell."""
-    found = dict(ones)
-    for queue, tail in others.items():
-        if queue not in found or found[queue].end < tail.end:
-            found[queue] = tail
-    return found
 
 
 def landed_queues(notes: Notes, brokers: Iterable[str]) -> QueueTails:
@@ -184,7 +176,5 @@ def _rows_tails(rows: pads.Dataset, brokers: Iterable[str]) -> QueueTails:
         columns=list(PLACE_COLUMNS), filter=pc.field("broker").cast(pa.string()).isin(names)
     )
     for batch in batches:
-        for queue, tail in last_of_queues(batch, by="physical_offset").items():
-            if queue not in best or best[queue].physical < tail.physical:
-                best[queue] = tail
+        further(best, last_of_queues(batch, by="physical_offset"), "physical")
     return best

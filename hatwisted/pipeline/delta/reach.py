@@ -34,5 +34,5 @@ class Reach:
     def __iadd__(self, other: Reach) -> Reach:
         for broker, first in other.first.items():
             self.first[broker] = min(first, self.first.get(broker, first))
-        self.tails = further(self.tails, other.tails)
+        further(self.tails, other.tails, "physical_offset")
         return self

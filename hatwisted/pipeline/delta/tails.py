@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,6 +24,9 @@ import pyarrow.parquet as pq
 
 from hatwisted.pipeline.delta.notes import Notes
 from hatwisted.pipeline.delta.tablefolder import TableFolder
+
+Whose = TypeVar("Whose")
+Place = TypeVar("Place")
 
 TAILS: Final = "tails"
 """Within the note of a landing's commit: by broker, what `Tail` has besides."""
@@ -63,7 +67,8 @@ def landed_tails(path: str, brokers: Iterable[str], notes: Notes | None = None) 
     wanted = tuple(brokers)
     found = {broker: tail for broker in wanted if (tail := _tail(path, files, broker)) is not None}
     said = noted_tails(notes) if wanted else {}
-    return further({broker: said[broker] for broker in wanted if broker in said}, found)
+    noted = {broker: said[broker] for broker in wanted if broker in said}
+    return further(noted, found, "physical_offset")
 
 
 def noted_tails(notes: Iterable[Mapping[str, Any]]) -> dict[str, Tail]:
@@ -87,13 +92,18 @@ def tails_note(tails: Mapping[str, Tail]) -> dict[str, Any]:
     }
 
 
-def further(ones: Mapping[str, Tail], others: Mapping[str, Tail]) -> dict[str, Tail]:
-    """Of each broker the tail that is further on."""
-    found = dict(ones)
-    for broker, tail in others.items():
-        if broker not in found or found[broker].physical_offset < tail.physical_offset:
-            found[broker] = tail
-    return found
+def further(ones: dict[Whose, Place], others: Mapping[Whose, Place], by: str) -> dict[Whose, Place]:
+    """The ones, changed: of each the other one instead, where that is further on or the only one.
+
+    - ones: by whose they are
+    - others: likewise
+    - by: the attribute that says how far they are
+    """
+    far = attrgetter(by)
+    for whose, place in others.items():
+        if whose not in ones or far(ones[whose]) < far(place):
+            ones[whose] = place
+    return ones
 
 
 def _understood(said: Any) -> dict[str, Tail]:

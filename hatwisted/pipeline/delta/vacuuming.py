@@ -11,10 +11,11 @@ from datetime import timedelta
 
 from deltalake.exceptions import DeltaError
 
-from hatwisted.pipeline.delta.deltatable import one_line, open_table
+from hatwisted.pipeline.delta.deltatable import open_table
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.names import written_by
 from hatwisted.pipeline.delta.tablefolder import TableFolder
+from hatwisted.pipeline.errors import said
 
 HOUR = timedelta(hours=1)
 
@@ -30,7 +31,7 @@ def remove_replaced(path: str, keep: timedelta) -> list[str]:
     try:
         replaced = open_table(path).vacuum(retention_hours=-(-keep // HOUR), dry_run=True)
     except DeltaError as error:
-        raise WrongTable(f"{path}: {one_line(error)}") from error
+        raise WrongTable(f"{path}: {said(error)}") from error
     ours, folder = (
         {file for file in replaced if written_by(file.rpartition("/")[2]) is not None},
         TableFolder(path),

@@ -25,7 +25,7 @@ from hatwisted.pipeline.delta.deadletters import SUFFIX
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.fulldisk import telling_full
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY
-from hatwisted.pipeline.errors import PipelineError, WrongSchema
+from hatwisted.pipeline.errors import PipelineError, WrongSchema, said
 from hatwisted.pipeline.iceberg.arrowtypes import plain_schema
 from hatwisted.pipeline.iceberg.columntypes import fitting
 
@@ -86,7 +86,7 @@ class IcebergName:
                 return load_catalog(self.catalog)
         except ValueError as error:
             raise WrongTable(
-                f"{self}: the catalog {self.catalog} isn't configured: {one_line(error)}; say where it is in"
+                f"{self}: the catalog {self.catalog} isn't configured: {said(error)}; say where it is in"
                 f" ~/.pyiceberg.yaml, or by PYICEBERG_CATALOG__{self.catalog.upper()}__URI"
             ) from error
 
@@ -185,18 +185,13 @@ def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     except but:
         raise
     except (NoSuchTableError, NoSuchNamespaceError, RESTError, CommitStateUnknownException) as error:
-        raise WrongTable(f"{name}: {one_line(error)}") from error
+        raise WrongTable(f"{name}: {said(error)}") from error
     except CommitFailedException as error:
-        raise WrongTable(f"{name}: another writer was quicker: {one_line(error)}; try again") from error
+        raise WrongTable(f"{name}: another writer was quicker: {said(error)}; try again") from error
     except (NotInstalledError, pa.ArrowException, OSError, OverflowError, ValueError) as error:
-        raise WrongTable(f"{name}: {one_line(error)}") from error
+        raise WrongTable(f"{name}: {said(error)}") from error
     except Exception as error:
         # A catalog's database fails in ways of its own library, which pyiceberg passes on.
         if type(error).__module__.partition(".")[0] != "sqlalchemy":
             raise
-        raise WrongTable(f"{name}: its catalog can't be used: {one_line(error)}") from error
-
-
-def one_line(error: Exception) -> str:
-    """What a library says, without its line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
+        raise WrongTable(f"{name}: its catalog can't be used: {said(error)}") from error

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, WrongTable
 from hatwisted.pipeline.delta.queuetails import QueueTails
 from hatwisted.pipeline.iceberg.queuenotes import BroughtQueues, queues_noted
 from hatwisted.pipeline.iceberg.snapshots import (
@@ -104,7 +104,7 @@ def append_numbered(
         if last is not None and last >= batch.number:
             return None
         if was_taken_back(table, batch.application):
-            raise WrongTable(f"{name}: was rolled back while it was landed: start the landing again")
+            raise WrongTable(f"{name}: was rolled back while it was landed: {LAND_AGAIN}")
         if batch.queues is not None:
             return queues_noted(table, held.brokers, BroughtQueues(batch.queues, 0)) | batch.note
         for broker, tail in landed_tails(table, name, written.reach.tails).items():

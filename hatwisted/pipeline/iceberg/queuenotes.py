@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import In
 
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, WrongTable
 from hatwisted.pipeline.delta.queuetails import (
     NOTED_QUEUES,
     PLACE_COLUMNS,
@@ -30,6 +30,7 @@ from hatwisted.pipeline.delta.queuetails import (
     QueueTails,
     last_of_queues,
 )
+from hatwisted.pipeline.delta.tails import further
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import FileIds
 from hatwisted.pipeline.iceberg.snapshots import (
@@ -130,8 +131,8 @@ def append_queues(
             passed.add(snapshot.snapshot_id)
         if brought.after not in passed and table.snapshot_by_id(brought.after) is not None:
             raise WrongTable(
-                f"{name}: the rows end elsewhere than when they were read: was the table rolled back? Start the"
-                " landing again"
+                f"{name}: the rows end elsewhere than when they were read, as if the table was rolled back:"
+                f" {LAND_AGAIN}"
             )
         return queues_noted(table, held.brokers, brought)
 
@@ -184,7 +185,5 @@ def _rows_tails(table: Table, brokers: Iterable[str]) -> QueueTails:
     best: QueueTails = {}
     theirs: Any = In("broker", sorted(brokers))  # type: ignore[call-arg, arg-type]  # made by hand in pyiceberg
     for batch in table.scan(theirs, PLACE_COLUMNS).to_arrow_batch_reader():
-        for queue, tail in last_of_queues(batch, by="physical_offset").items():
-            if queue not in best or best[queue].physical < tail.physical:
-                best[queue] = tail
+        further(best, last_of_queues(batch, by="physical_offset"), "physical")
     return best

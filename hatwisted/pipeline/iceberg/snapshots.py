@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import EqualTo
 
-from hatwisted.pipeline.delta.errors import ByQueue, Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, ByQueue, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.tails import COLUMNS, Tail, plain_rows
 from hatwisted.pipeline.iceberg.catalogs import plainly
 from hatwisted.pipeline.iceberg.fileids import RUN_LETTERS
@@ -225,8 +225,8 @@ def append(
         for broker, (before, _) in moved.items():
             if there.get(broker) != before:
                 raise WrongTable(
-                    f"{name}: the rows of broker {broker} end elsewhere than when they were read: was the table"
-                    " rolled back? Start the landing again"
+                    f"{name}: the rows of broker {broker} end elsewhere than when they were read, as if the table"
+                    f" was rolled back: {LAND_AGAIN}"
                 )
         return tails_noted(table, {broker: after for broker, (_, after) in moved.items()})
 

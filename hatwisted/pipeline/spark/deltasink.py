@@ -39,8 +39,9 @@ from hatwisted.pipeline.delta.commits import Claim
 from hatwisted.pipeline.delta.landedfiles import LandedFiles, Shape, WrittenFiles, commit_landed, typed_schema
 from hatwisted.pipeline.delta.landedrows import PARTITION_BY, with_store_date
 from hatwisted.pipeline.delta.names import Writer
-from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
+from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues
 from hatwisted.pipeline.delta.tablefolder import table_path
+from hatwisted.pipeline.delta.tails import further
 from hatwisted.pipeline.errors import WrongSchema
 from hatwisted.pipeline.schemas.topicschemas import TopicSchema, decode_schemas
 from hatwisted.pipeline.spark.planstream import planned_rows
@@ -137,7 +138,7 @@ class _TableWriter:
                 if self._options.claim is not None:
                     brokers |= set(pc.unique(batch.column("broker")).to_pylist())
                     if claim.by_queue:
-                        queues = later(queues, last_of_queues(batch))
+                        further(queues, last_of_queues(batch), "end")
             return Written(files.close(), frozenset(brokers), queues)
         except BaseException:
             files.abandon()
@@ -154,7 +155,7 @@ class _TableWriter:
         for written in _written(messages):
             if held is not None:
                 held.check_brokers(written.brokers, self._options.path)
-            queues = later(queues, written.queues)
+            further(queues, written.queues, "end")
         made = commit_landed(
             self._options.path, whole, application=application, number=number, held=held, queues=queues
         )

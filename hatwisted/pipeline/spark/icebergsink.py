@@ -20,7 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from hatwisted.pipeline.delta.landedrows import with_store_date
-from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues, later
+from hatwisted.pipeline.delta.queuetails import QueueTails, last_of_queues
+from hatwisted.pipeline.delta.tails import further
 from hatwisted.pipeline.iceberg.landedfiles import WrittenFiles
 from hatwisted.pipeline.iceberg.tasktables import TaskTables
 from hatwisted.pipeline.spark.planstream import planned_rows
@@ -63,7 +64,7 @@ class TaskWriter:
     def _rows(self, batches: Iterator[pa.RecordBatch], queues: QueueTails) -> Iterator[pa.RecordBatch]:
         for rows in map(with_store_date, planned_rows(batches)) if self.planned else batches:
             if self.by_queue:
-                queues.update(later(queues, last_of_queues(rows)))
+                further(queues, last_of_queues(rows), "end")
             yield rows
 
 
@@ -84,6 +85,6 @@ class IcebergSink:
         for row in rows.mapInArrow(lambda batches: writer.write(batches), f"{WRITTEN} binary").collect():
             part: WrittenBatch = pickle.loads(row[WRITTEN])
             batch.whole += part.whole
-            batch.queues = later(batch.queues, part.queues)
+            further(batch.queues, part.queues, "end")
         if batch.whole.files:
             self.commit(batch, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.decode.logreader import read_arrow
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, WrongTable
 from hatwisted.pipeline.delta.landedrows import landed_schema
 from hatwisted.pipeline.errors import PipelineError, WrongSchema
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, land
@@ -50,8 +51,9 @@ class Lake:
     def stream(self, **arguments: Any) -> LandResult:
         """Land by a stream."""
         source = landing.source("stream", str(self.store.root))
+        progress = arguments.pop("progress", None)
         options = LandOptions(**{"compact_below": None, **arguments})
-        return land(source, str(self.table), options, spark=self.spark)
+        return land(source, str(self.table), options, spark=self.spark, progress=progress)
 
     def offsets(self) -> list[int]:
         found: list[int] = self.rows("physical_offset").column(0).to_pylist()
@@ -146,6 +148,28 @@ def test_what_a_restored_version_lacks_is_landed_again(lake: Lake) -> None:
     assert lake.land().rows == 37
     assert lake.offsets() == lake.store.offsets
     assert lake.land().rows == 0
+
+
+def test_a_restore_beneath_a_stream_ends_it_with_what_to_do_next(lake: Lake) -> None:
+    lake.store.append(50)
+    lake.land()
+    restored = DeltaTable(str(lake.table)).version()
+    lake.store.append(30)
+
+    def restore(done: int, total: int) -> None:
+        if done and lake.offsets() == lake.store.offsets:
+            DeltaTable(str(lake.table)).restore(restored)
+            lake.store.append(7)
+
+    into = re.escape(str(lake.table))
+    told = (
+        rf"^{into}: was restored to an earlier version while rows were written \(its version \d+ did that\): "
+    )
+    with pytest.raises(PipelineError, match=f"{told}{LAND_AGAIN}$"):
+        lake.stream(mode="continuous", every=0.1, progress=restore)
+    assert lake.offsets() == lake.store.offsets[:50]
+    assert lake.stream().rows == 37
+    assert lake.offsets() == lake.store.offsets
 
 
 def test_a_slave_goes_on_where_its_master_was_landed(lake: Lake) -> None:

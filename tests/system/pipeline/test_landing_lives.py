@@ -3,7 +3,8 @@
 Some land as the engine `local` does, and some by tasks, as Spark does, which run in the same process here or in
 workers of their own. The logs are read by a decoder that shares no line with the one that lands, and Delta's log
 by another reader than the one that writes it. Lives are killed at a step or by the clock, or stopped there until
-another landing has taken over, and so are workers at a step of theirs. `make soak` draws hundreds, and plants
+another landing has taken over or has landed the other broker, and so are workers at a step of theirs. Somebody
+deletes last rows meanwhile: commits alone say then where they ended. `make soak` draws hundreds, and plants
 faults, each of which this has to notice.
 """
 
@@ -15,6 +16,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -44,10 +46,12 @@ APPENDED = 260
 WAYS = (LOCAL, TASKS, WORKERS)
 UNDISTURBED = 6
 """Lives after which files have been compacted, too, each way."""
+DELETING = 0.2
+"""Share of lives after which a user deletes a broker's last rows."""
 LONGEST_LIFE = 2.0
 """Seconds within which the clock kills."""
 MOST_LIVES = 400
-"""Within which a planted fault has to be noticed; the rarest took 28."""
+"""Within which a planted fault has to be noticed; the rarest took 32."""
 AT_ONCE = {(DELTA, "half-appended"), (ICEBERG, "appended-twice")}
 """Faults that need no kill: `make test` tries these."""
 TYPED = "orders"
@@ -72,7 +76,8 @@ class Lake:
             store.append(APPENDED)
 
     def live(self, fault: str | None = None) -> Life:
-        """One life: the first ones to their ends, by which steps are known, then ended in one of three ways."""
+        """One life: the first ones to their ends, by which steps are known, then ended in one of three ways, or
+        beside one of the other broker's. Whoever has the table may delete its last rows afterwards."""
         self.grow()
         if self._undisturbed < UNDISTURBED:
             self._undisturbed += 1
@@ -80,15 +85,28 @@ class Lake:
             life = self._lives.live(fault, by=by)
             self._steps[by] |= life.steps
             return life
-        by, other = self._chance.choices(WAYS, k=2)
-        end, steps = self._chance.random(), self._steps[by]
-        if end < 0.6:
-            return self._lives.live(fault, by=by, end=drawn(steps, self._chance, near=fault))
-        if end < 0.75:
+        life = self._disturbed(fault)
+        if self._chance.random() < DELETING:
+            self._delete(self._chance.choice(BROKERS))
+        return life
+
+    def _delete(self, broker: str) -> None:
+        if self._landed.version() >= 0:
+            self._landed.delete_last(broker, self._chance.randint(1, APPENDED))
+
+    def _disturbed(self, fault: str | None) -> Life:
+        by, end = self._chance.choice(WAYS), self._chance.random()
+        if end < 0.5:
+            return self._lives.live(fault, by=by, end=drawn(self._steps[by], self._chance, near=fault))
+        if end < 0.65:
             return self._lives.live(fault, by=by, after=self._chance.uniform(0, LONGEST_LIFE))
-        # A worker that stops keeps its landing waiting, and no other is to take over from that.
-        steps = {step: number for step, number in steps.items() if not step.startswith(WORKER)}
-        life = self._lives.live(fault, by=by, end=drawn(steps, self._chance, signal.SIGSTOP, fault))
+        if end < 0.8:
+            return self._beside(fault, by)
+        return self._overtaken(fault, by)
+
+    def _overtaken(self, fault: str | None, by: str) -> Life:
+        """Another landing takes over from it."""
+        life = self._stopped(fault, by)
         if life.became != "stopped":
             return life
         self._rivals += 1
@@ -96,11 +114,29 @@ class Lake:
         place = None
         if self._landed.home is None and not is_iceberg(self._landed.name):
             place = str(self._landed.folder / f"rival-{self._rivals}")
-        rival = self._lives.live(fault, by=other, checkpoint=place)
+        rival = self._lives.live(fault, by=self._chance.choice(WAYS), checkpoint=place)
         stopped = self._lives.go_on(life)
         if stopped.became == "refused" and "took over" in stopped.said:
             return rival
         return stopped if rival.became == "ended" else rival
+
+    def _beside(self, fault: str | None, by: str) -> Life:
+        """One broker is landed while a landing of the other one is stopped; neither ends the other."""
+        one, other = self._chance.sample(self.stores, 2)
+        life = self._stopped(fault, by, stores=[str(one.root)])
+        if life.became != "stopped":
+            return life
+        beside = self._lives.live(fault, by=self._chance.choice(WAYS), stores=[str(other.root)])
+        stopped = self._lives.go_on(life)
+        if self._chance.random() < 0.5:  # so that what both commits say of its end is all that tells it
+            self._delete(other.root.name)
+        return stopped if beside.became == "ended" else beside
+
+    def _stopped(self, fault: str | None, by: str, **more: Any) -> Life:
+        # A worker that stops keeps its landing waiting, and no other is to go on meanwhile.
+        steps = {step: number for step, number in self._steps[by].items() if not step.startswith(WORKER)}
+        end = drawn(steps, self._chance, signal.SIGSTOP, fault)
+        return self._lives.live(fault, by=by, end=end, **more)
 
     def last(self, fault: str | None = None) -> Life:
         return self._lives.live(fault)

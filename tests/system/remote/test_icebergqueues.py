@@ -20,7 +20,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 
 from hatwisted.clientcore.errors import OffsetsGone
-from hatwisted.pipeline.delta.errors import ByQueue, WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, ByQueue, WrongTable
 from hatwisted.pipeline.iceberg import queuenotes, snapshots
 from hatwisted.pipeline.iceberg.catalogs import IcebergName
 from hatwisted.pipeline.iceberg.queuenotes import noted_queues
@@ -124,7 +124,8 @@ class OnceTests(IcebergCase):
                 self.loaded.manage_snapshots().rollback_to_snapshot(back.snapshot_id).commit()
             commit(change, files, note)
 
-        with patch.object(snapshots, "_commit", late), self.assertRaisesRegex(WrongTable, "rolled back"):
+        told = self.assertRaisesRegex(WrongTable, f"rolled back: {LAND_AGAIN}")
+        with patch.object(snapshots, "_commit", late), told:
             self.land()
         self.assertEqual(self.land().rows, 10)
         self.assertEqual(self.rows(), of(BROKER, 50))

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from hatwisted.pipeline.delta import commits
 from hatwisted.pipeline.delta.commits import LONGEST_PAUSE, TRIES, claim, note_queues
-from hatwisted.pipeline.delta.errors import WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, WrongTable
 from hatwisted.pipeline.delta.tails import landed_tails
 from tests.tables.delta.tables import RaceCase, Run, commit_as_before, offsets, rows, upto, write_commit
 
@@ -146,7 +146,8 @@ class TestRestored(TailsCase):
         to = {"version": str(version)}
         self.race_at_the_end(lambda: write_commit(self.path, "RESTORE", operationParameters=to))
         error = self.assertRaises(WrongTable, run.land, 2, rows(20, 10))
-        self.assertIn("was restored to an earlier version while rows were written", str(error))
+        told = "was restored to an earlier version while rows were written (its version 5 did that): "
+        self.assertEqual(str(error), f"{self.path}: {told}{LAND_AGAIN}")
         self.assertEqual(offsets(self.path), upto(10))
         Run(self.path)
         self.assertEqual(self.end("a"), 900)

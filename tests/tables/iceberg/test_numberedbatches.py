@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from hatwisted.pipeline.decode.logreader import read_split
-from hatwisted.pipeline.delta.errors import Fenced, Unclaimed, WrongTable
+from hatwisted.pipeline.delta.errors import LAND_AGAIN, Fenced, Unclaimed, WrongTable
 from hatwisted.pipeline.delta.landedrows import with_store_date
 from hatwisted.pipeline.delta.queuetails import QueueTail, QueueTails
 from hatwisted.pipeline.iceberg import icebergfiles
@@ -89,7 +89,7 @@ class NumberedTests(IcebergCase):
         self.assertTrue(was_taken_back(self.table, OURS))
         self.assertFalse(was_taken_back(self.table, "hatwisted.land/others"))
         self.store.append(20)
-        with self.assertRaisesRegex(WrongTable, "was rolled back while it was landed"):
+        with self.assertRaisesRegex(WrongTable, f"was rolled back while it was landed: {LAND_AGAIN}"):
             self.append(3, self.written(60, 80))
 
     def test_a_snapshot_that_a_tag_keeps_takes_nothing_back(self) -> None:

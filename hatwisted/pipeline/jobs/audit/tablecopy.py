@@ -19,7 +19,7 @@ from hatwisted.pipeline.decode.storebytes import is_remote
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.landedrows import STORE_DATE, landed_schema
 from hatwisted.pipeline.delta.tablefolder import table_path
-from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema
+from hatwisted.pipeline.errors import NotAStore, PipelineError, WrongSchema, said
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from hatwisted.pipeline.jobs.audit.tablefiles import REQUIRED, TableFile, delta_files, parquet_files
 
@@ -50,7 +50,7 @@ class TableCopy:
         try:
             files = _files(path)
         except (OSError, pa.ArrowException) as error:
-            raise WrongTable(f"{path}: a file of it can't be read: {' '.join(str(error).split())}") from error
+            raise WrongTable(f"{path}: a file of it can't be read: {said(error)}") from error
         if not files:
             raise NotAStore(f"{path}: a table without rows")
         columns = _columns(files)

@@ -11,11 +11,13 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from hatwisted.pipeline.delta.commits import against_others
 from hatwisted.pipeline.delta.compaction import FAILURES, Version, compact
-from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, one_line, open_table, prepare_table
+from hatwisted.pipeline.delta.deltatable import ATTEMPTS, is_table, open_table, prepare_table
 from hatwisted.pipeline.delta.errors import WrongTable
 from hatwisted.pipeline.delta.notes import NOTE, Notes
 from hatwisted.pipeline.delta.orphans import remove_orphans
+from hatwisted.pipeline.errors import said
 from hatwisted.pipeline.jobs.latest.deltachange import DeltaChange
 from hatwisted.pipeline.jobs.latest.mergednotes import (
     FILE_BYTES,
@@ -44,20 +46,17 @@ class DeltaKeyed:
         if is_table(self.path):
             self._check(open_table(self.path))  # before it's widened
         types = prepare_table(self.path, columns, PARTITION_BY)
-        refusal: Exception | None = None
-        for _ in range(ATTEMPTS):
-            table = open_table(self.path)
-            if self._check(table):
-                return types
-            try:
-                table.alter.set_table_properties(
+
+        def attempt(notes: Notes) -> pa.Schema:
+            if not self._check(notes.table):
+                notes.table.alter.set_table_properties(
                     {PROPERTY: property_text(self.what)},
                     raise_if_not_exists=False,
                     commit_properties=CommitProperties(max_commit_retries=0),  # nobody has put rows into it
                 )
-            except CommitFailedError as error:
-                refusal = error
-        raise WrongTable(f"{self.path}: can't be made: {refusal}; try again when fewer writers are active")
+            return types
+
+        return against_others(self.path, attempt, "can't be made")
 
     def _check(self, table: DeltaTable) -> bool:
         found = table.metadata().configuration.get(PROPERTY)
@@ -80,7 +79,7 @@ class DeltaKeyed:
             except CommitFailedError:
                 continue
             except DeltaError as error:
-                raise WrongTable(f"{self.path}: can't be merged into: {one_line(error)}") from error
+                raise WrongTable(f"{self.path}: can't be merged into: {said(error)}") from error
         raise WrongTable(
             f"{self.path}: no merge after {ATTEMPTS} attempts; try again when fewer writers are active"
         )

@@ -120,6 +120,18 @@ class RewrittenTailTest(StoreCase):
         leapt = stored_later(records(40), [20], HOUR)
         self.assertEqual(self.write(leapt).end(), leapt.end, "one time says nothing")
 
+    def test_one_time_of_the_first_record_says_nothing_either(self) -> None:
+        log = stored_later(records(40), [0])
+        self.assertEqual(self.write(log).end(), log.end)
+
+    def test_an_end_before_older_records_is_found_again_from_there(self) -> None:
+        """What was the last record is where the next look begins."""
+        for new in (2, 9):
+            log = stored_later(records(40), range(10, 10 + new))
+            store = self.write(log)
+            self.assertEqual(store.end(), end_of(log.records[9 + new]))
+            self.assertEqual(store.end(), end_of(log.records[9 + new]))
+
     def test_what_no_queue_names_yet_is_read(self) -> None:
         """Queues follow a moment later; a topic that was deleted has none."""
         log = records(40)
@@ -192,7 +204,8 @@ class FallingTimesTest(TestCase):
         for times, expected in (
             ([1, 9, 3], False),
             ([1, 9, 9, 3], True),
-            ([9, 3], True),
+            ([9, 3], False),
+            ([9, 9, 3], True),
             ([1, 9, 9, 3, 9, 2], True),
         ):
             falling = FallingTimes()
