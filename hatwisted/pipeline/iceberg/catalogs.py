@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "iceberg:"
 MAX_AGE: Final = "history.expire.max-snapshot-age-ms"
+NEWEST_FORMAT: Final = 2
+"""Of tables that pyiceberg writes."""
 NEW_TABLE: Final = {
-    "format-version": "2",
+    "format-version": str(NEWEST_FORMAT),
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
     MAX_AGE: str(5 * 86_400_000),
@@ -129,6 +131,11 @@ class IcebergName:
                     return self._make(catalog, rows, partition_by, properties or {})
                 except TableAlreadyExistsError:
                     table = catalog.load_table(self.table)  # another run has just made it
+            if table.format_version > NEWEST_FORMAT:
+                raise WrongTable(
+                    f"{self}: has format version {table.format_version}, which pyiceberg doesn't write yet: land"
+                    f" into a table of version {NEWEST_FORMAT}"
+                )
             return self._widened(table, rows)
 
     def _make(
@@ -147,7 +154,9 @@ class IcebergName:
         wider = []
         for item in rows:
             kind = item.type
-            if item.name in types.names:
+            if item.name not in types.names:
+                _check_renamed(table, item.name, str(self))
+            else:
                 kind = fitting(types.field(item.name).type, item.type, f"{self}: column {item.name}")
                 if kind.equals(types.field(item.name).type):
                     continue
@@ -161,6 +170,23 @@ class IcebergName:
                     f"{self}: column {item.name} may not be null, and the log has nothing for it"
                 )
         return table
+
+
+def _check_renamed(table: Table, column: str, name: str) -> None:
+    """Raises WrongSchema if a column that isn't there has another name now: it would go on as two.
+
+    - table: as it was loaded
+    - column: which
+    - name: of the table, for errors
+    """
+    names = {item.field_id: item.name for item in table.schema().fields}
+    for schema in table.schemas().values():
+        for item in schema.fields:
+            if item.name == column and item.field_id in names:
+                raise WrongSchema(
+                    f"{name}: column {column} was renamed to {names[item.field_id]}: name it {column} again, or"
+                    " land columns without it"
+                )
 
 
 @contextmanager
@@ -188,7 +214,14 @@ def plainly(name: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         raise WrongTable(f"{name}: {said(error)}") from error
     except CommitFailedException as error:
         raise WrongTable(f"{name}: another writer was quicker: {said(error)}; try again") from error
-    except (NotInstalledError, pa.ArrowException, OSError, OverflowError, ValueError) as error:
+    except (
+        NotInstalledError,
+        NotImplementedError,
+        pa.ArrowException,
+        OSError,
+        OverflowError,
+        ValueError,
+    ) as error:
         raise WrongTable(f"{name}: {said(error)}") from error
     except Exception as error:
         # A catalog's database fails in ways of its own library, which pyiceberg passes on.

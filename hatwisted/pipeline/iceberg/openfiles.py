@@ -106,9 +106,11 @@ class OpenFiles:
         for item in self._metadata.spec().fields:
             source, name = schema.find_field(item.source_id), schema.find_column_name(item.source_id)
             assert name is not None, item
-            values = item.transform.pyarrow_transform(source.field_type)(
-                _get_field_from_arrow_table(rows, name)
-            )
+            try:
+                given = _get_field_from_arrow_table(rows, name)
+            except KeyError:
+                raise ValueError(f"rows have no {name}, by which they're filed: was it renamed?") from None
+            values = item.transform.pyarrow_transform(source.field_type)(given)
             found.append(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
         return found
 
