@@ -29,9 +29,13 @@ from hatwisted.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 MAX_STATE: Final = 2000
 """Characters of one state, or of all fields of a request, in a line."""
 
-State = Callable[[RemotingCommand], object]
-"""What a request is about, as it is now: structs and plain values. ValueError or ConfigError if the request can't
-be read."""
+Look = Callable[[], object]
+"""Gives what a request is about, as it is at that time: structs and plain values. May raise ValueError or
+ConfigError."""
+
+State = Callable[[RemotingCommand], Look]
+"""Reads a request once, for a look before the change and one after it. ValueError or ConfigError if it can't be
+read."""
 
 Sender = Callable[[RemotingCommand], "str | None"]
 """The account that has signed a request; None if none has."""
@@ -91,13 +95,14 @@ class AuditTrail:
         self, event: str, handler: Handler, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand] | None:
         # Both before the change: it may be about the very account that has signed.
-        sender, before = self._sender(request), self._state(request)
+        sender, look = self._sender(request), self._look(request)
+        before = look()
         write = partial(_write_request, event, connection, request, sender)
 
         def states() -> Mapping[str, object]:
             if request.code not in self._states:
                 return {}
-            return {"before": _short(before), "after": _short(self._state(request))}
+            return {"before": _short(before), "after": _short(look())}
 
         def answered(answer: RemotingCommand) -> RemotingCommand:
             # A change that holds, and isn't in its file or in all places, has a remark, too.
@@ -123,12 +128,13 @@ class AuditTrail:
     def _watch(
         self, event: str, handler: Handler, connection: RemotingConnection, request: RemotingCommand
     ) -> RemotingCommand | Deferred[RemotingCommand] | None:
-        before = self._state(request)
+        look = self._look(request)
+        before = look()
         if not before:
             return handler(connection, request)
 
         def answered(answer: RemotingCommand) -> RemotingCommand:
-            after = self._state(request)
+            after = look()
             if after != before:
                 states = {"before": _short(before), "after": _short(after)}
                 _write_request(event, connection, request, self._sender(request), states)
@@ -139,13 +145,25 @@ class AuditTrail:
             return answer.addCallback(answered)
         return None if answer is None else answered(answer)
 
-    def _state(self, request: RemotingCommand) -> object:
+    def _look(self, request: RemotingCommand) -> Look:
+        """None of it is anything where the request can't be read."""
         state = self._states.get(request.code)
         try:
-            # Taken apart at once: tables change in place.
-            return None if state is None else msgspec.to_builtins(state(request))
+            look = _nothing if state is None else state(request)
         except (ValueError, ConfigError):
-            return None
+            look = _nothing
+
+        def taken_apart() -> object:
+            try:
+                return msgspec.to_builtins(look())  # at once: tables change in place
+            except (ValueError, ConfigError):
+                return None
+
+        return taken_apart
+
+
+def _nothing() -> None:
+    pass
 
 
 def _write_request(

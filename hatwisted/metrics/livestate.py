@@ -22,7 +22,6 @@ from hatwisted.metrics.hour import INTERVAL, Hour, Totals, counts_of
 from hatwisted.metrics.linkwatch import LOOK_INTERVAL, LinkWatch
 from hatwisted.timing.histogram import Histogram
 from hatwisted.timing.periodic import PeriodicCall
-from hatwisted.wire.printable import printable
 
 
 def _when(told: Told) -> float:
@@ -147,7 +146,7 @@ class LiveState:
 
     def _link(self, link: Any) -> dict[str, Any]:
         return {
-            "address": link.address if link.name is None else f"{link.address}, {printable(link.name)}",
+            "address": link.address if link.name is None else f"{link.address}, {link.name}",
             "state": link.state,
             "acked": link.ack_offset,
             "lag_bytes": link.lag_bytes,

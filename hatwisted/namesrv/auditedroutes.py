@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from hatwisted.acl.audittrail import State
+from hatwisted.acl.audittrail import Look, State
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import NamesrvConfig
 from hatwisted.namesrv.kvconfig import KvConfig
@@ -25,23 +26,27 @@ def audited_states(
     - live: the configuration
     """
 
-    def setting(request: RemotingCommand) -> object:
-        return settings.get(request.ext.get("namespace", ""), request.ext.get("key", ""))
+    def setting(request: RemotingCommand) -> Look:
+        return partial(settings.get, request.ext.get("namespace", ""), request.ext.get("key", ""))
 
-    def route(request: RemotingCommand) -> object:
-        found = routes.route(request.ext.get("topic", ""))
-        return None if found is None else {queues.broker_name: queues for queues in found.queue_datas}
+    def route(request: RemotingCommand) -> Look:
+        topic = request.ext.get("topic", "")
 
-    def permissions(request: RemotingCommand) -> object:
+        def look() -> object:
+            found = routes.route(topic)
+            return None if found is None else {queues.broker_name: queues for queues in found.queue_datas}
+
+        return look
+
+    def permissions(request: RemotingCommand) -> Look:
         """Permission -> how many of the group's topics have it."""
-        return routes.permissions(request.ext.get("brokerName", ""))
+        return partial(routes.permissions, request.ext.get("brokerName", ""))
 
-    def holders(request: RemotingCommand) -> object:
+    def holders(request: RemotingCommand) -> Look:
         """The living brokers in a broker's place and at its address, and the hosts that have said so."""
         header = parse_register_broker(request.ext)
-        return routes.holders(
-            Member(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
-        )
+        member = Member(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
+        return partial(routes.holders, member)
 
     return {
         RequestCode.REGISTER_BROKER: holders,
@@ -52,5 +57,5 @@ def audited_states(
         RequestCode.ADD_WRITE_PERM_OF_BROKER: permissions,
         RequestCode.REGISTER_TOPIC_IN_NAMESRV: route,
         RequestCode.DELETE_TOPIC_IN_NAMESRV: route,
-        RequestCode.UPDATE_NAMESRV_CONFIG: lambda request: live.asked(request.body),
+        RequestCode.UPDATE_NAMESRV_CONFIG: lambda request: partial(live.asked, request.body),
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hatwisted.config.load import OVERRIDE, PLACES, C, Loaded, schema_fields, secret_keys
+from hatwisted.wire.javaproperties import Entry
 
 FILES: Final = frozenset(
     """
@@ -20,12 +21,11 @@ FILES: Final = frozenset(
 
 def told_on_command_line(loaded: Loaded[C]) -> Iterator[str]:
     """A line for each secret that the list of processes shows."""
-    for key in sorted(secret_keys(type(loaded.config))):
-        entry = loaded.source.entries.get(key)
-        if entry is not None and entry.line == OVERRIDE and entry.value:
+    for entry in _secrets(loaded):
+        if entry.line == OVERRIDE:
             yield (
-                f"{PLACES[OVERRIDE]}: {key}: any user of this host may read it in the list of processes: write "
-                "it into the file that --conf names"
+                f"{PLACES[OVERRIDE]}: {entry.key}: any user of this host may read it in the list of processes: "
+                "write it into the file that --conf names"
             )
 
 
@@ -33,14 +33,20 @@ def secret_files(loaded: Loaded[C]) -> Iterator[str]:
     """The configuration's file and its file of TLS properties, where they say a secret, and those that have one by
     themselves."""
     source = loaded.source
-    for key in sorted(secret_keys(type(loaded.config))):
-        entry = source.entries.get(key)
-        if entry is not None and entry.line > OVERRIDE and entry.value:
-            yield source.files.get(key, source.name)
+    for entry in _secrets(loaded):
+        if entry.line > OVERRIDE:
+            yield source.files.get(entry.key, source.name)
     for field in schema_fields(type(loaded.config)):
         path = getattr(loaded.config, field.name)
         if field.encode_name in FILES and path is not None:
             yield path
+
+
+def _secrets(loaded: Loaded[C]) -> Iterator[Entry]:
+    for key in sorted(secret_keys(type(loaded.config))):
+        entry = loaded.source.entries.get(key)
+        if entry is not None and entry.value:
+            yield entry
 
 
 def legible(paths: Iterable[str]) -> str | None:

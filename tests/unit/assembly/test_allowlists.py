@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from typing import Any
+from unittest import mock
 
 from twisted.internet.defer import fail, gatherResults
 from twisted.logger import formatEvent, globalLogPublisher
@@ -12,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl.audittrail import MAX_STATE
 from hatwisted.assembly.nameserver import embed_name_server
+from hatwisted.broker.admin import auditedstate
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import ClientError
 from hatwisted.config.schema import BrokerRole
@@ -373,6 +375,15 @@ class AuditTests(AllowListCase):
             self.ask(join, body=json.dumps(gone).encode())
             self.assertEqual([(said["before"], said["after"]) for _, said in self.audited()], lines)
         self.assertIsNone(offsets.query("readers", "T", 0))
+
+    def test_a_report_is_read_once_for_both_looks(self) -> None:
+        self.nodes.start(MASTER)
+        reading = mock.Mock(side_effect=auditedstate.parse_progress)
+        self.patch(auditedstate, "parse_progress", reading)
+        self.ask(
+            RequestCode.JOIN_CONSUMER_OFFSET, body=b'{"offsetTable":{},"resetTable":{"T@readers":{"0":1}}}'
+        )
+        self.assertEqual(reading.call_count, 1)
 
 
 class RateTests(AllowListCase):
