@@ -5,7 +5,9 @@ The file is RocketMQ's own `tools.yml`: `accessKey`, `secretKey`, and `securityT
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -58,12 +60,19 @@ def find_credentials(environ: Mapping[str, str], home: Path) -> Credentials | No
         if not access_key or not secret_key:
             raise BadSetting(f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} must be set together")
         return Credentials(access_key, secret_key, environ.get(TOKEN_VARIABLE) or None)
+    path = credentials_file(environ, home)
+    return None if path is None else read_credentials(path)
+
+
+def credentials_file(environ: Mapping[str, str], home: Path) -> Path | None:
+    """The file of a user whose account isn't in variables: the one that a variable names, the user's own,
+    RocketMQ's tools.yml; None if there is none of them.
+
+    - environ, home: as of find_credentials
+    """
     if named := environ.get(FILE_VARIABLE):
-        return read_credentials(Path(named))
-    for path in _usual_places(environ, home):
-        if path.is_file():
-            return read_credentials(path)
-    return None
+        return Path(named)
+    return next((path for path in _usual_places(environ, home) if path.is_file()), None)
 
 
 def read_credentials(path: Path) -> Credentials:
@@ -74,6 +83,22 @@ def read_credentials(path: Path) -> Credentials:
     except OSError as error:
         raise BadSetting(f"{path}: can't be read: {error.strerror or error}") from None
     return parse_credentials(data, str(path))
+
+
+def legible(paths: Iterable[str]) -> str | None:
+    """A line that names those which any user of this host may read, or change; None if there are none."""
+    named = [path for path in dict.fromkeys(paths) if _is_legible(path)]
+    if not named:
+        return None
+    return f"any user of this host may read or change what is secret: chmod o= {' '.join(named)}"
+
+
+def _is_legible(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False  # gone again
+    return bool(mode & (stat.S_IROTH | stat.S_IWOTH))
 
 
 def _usual_places(environ: Mapping[str, str], home: Path) -> Iterator[Path]:

@@ -3,9 +3,7 @@ read. Such a server starts, since the harm is done; its operator is told once.""
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from hatwisted.config.load import OVERRIDE, PLACES, C, Loaded, schema_fields, secret_keys
@@ -47,19 +45,3 @@ def _secrets(loaded: Loaded[C]) -> Iterator[Entry]:
         entry = loaded.source.entries.get(key)
         if entry is not None and entry.value:
             yield entry
-
-
-def legible(paths: Iterable[str]) -> str | None:
-    """A line that names those which any user of this host may read, or change; None if there are none."""
-    named = [path for path in dict.fromkeys(paths) if _is_legible(path)]
-    if not named:
-        return None
-    return f"any user of this host may read or change what is secret: chmod o= {' '.join(named)}"
-
-
-def _is_legible(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False  # gone again
-    return bool(mode & (stat.S_IROTH | stat.S_IWOTH))

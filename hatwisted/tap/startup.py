@@ -30,13 +30,14 @@ from hatwisted.assembly.accountfiles import files_of_accounts
 from hatwisted.assembly.nameserver import stacked
 from hatwisted.assembly.orders import Orders
 from hatwisted.assembly.parts import Parts
+from hatwisted.clientcore.credentialfile import legible
 from hatwisted.config.errors import ConfigError, SettingError
 from hatwisted.config.load import Loaded, Source, effective_text
 from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
-from hatwisted.tap.legible import legible, secret_files, told_on_command_line
+from hatwisted.tap.legible import secret_files, told_on_command_line
 from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
 from hatwisted.tap.serverlog import DAILY, KEPT_FILES, LogPlan, process_log

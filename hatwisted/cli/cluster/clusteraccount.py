@@ -11,8 +11,16 @@ from typing import Any, Final
 import click
 
 from hatwisted.cli.optiongroup import ConnectionOption
-from hatwisted.clientcore.credentialfile import USERS_FILE, find_credentials, read_credentials
+from hatwisted.clientcore.credentialfile import (
+    ACCESS_KEY_VARIABLE,
+    USERS_FILE,
+    credentials_file,
+    find_credentials,
+    legible,
+    read_credentials,
+)
 from hatwisted.clientcore.credentials import Credentials
+from hatwisted.wire.printable import printable
 
 META: Final = "hatwisted.credentials"
 
@@ -35,4 +43,24 @@ credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.o
 def credentials_of(context: click.Context) -> Credentials | None:
     """The account of the command, if it has one. Raises BadSetting, without the secret."""
     named = context.meta.get(META)
-    return read_credentials(Path(named)) if named else find_credentials(os.environ, Path.home())
+    if named is None:
+        return users_account()
+    return _told(Path(named), read_credentials(Path(named)))
+
+
+def users_account() -> Credentials | None:
+    """The account of who calls, where no option names one. Raises BadSetting, without the secret."""
+    environ, home = os.environ, Path.home()
+    account = find_credentials(environ, home)
+    if account is None or environ.get(ACCESS_KEY_VARIABLE):
+        return account
+    path = credentials_file(environ, home)
+    return account if path is None else _told(path, account)
+
+
+def _told(path: Path, account: Credentials) -> Credentials:
+    """The account, once its user knows who else may have it."""
+    line = legible([str(path)])
+    if line is not None:
+        click.echo(printable(line), err=True)
+    return account

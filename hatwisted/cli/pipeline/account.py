@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from hatwisted.cli.cluster.clusteraccount import users_account
 from hatwisted.cli.optiongroup import ConnectionOption, option_group
 from hatwisted.clientcore import tlsfile
 from hatwisted.clientcore.credentialfile import (
@@ -22,7 +23,6 @@ from hatwisted.clientcore.credentialfile import (
     SECRET_KEY_VARIABLE,
     TOKEN_VARIABLE,
     USERS_FILE,
-    find_credentials,
     read_credentials,
 )
 from hatwisted.clientcore.errors import BadSetting
@@ -142,7 +142,7 @@ def settings_of(namesrv: str, given: dict[str, str]) -> Any:
 
     check_encrypted(given)
     if not given:
-        account = find_credentials(os.environ, Path.home())
+        account = users_account()
         tls = tlsfile.find_tls(os.environ, Path.home()) if tlsfile.wants_tls(os.environ) else None
         return ClusterSettings(name_servers=split_addresses(namesrv), credentials=account, tls=tls)
     from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -52,6 +53,21 @@ class CredentialsOptionTests(SynchronousTestCase):
             (self.account("--credentials", named, **variables), "named"),
         ):
             self.assertEqual(account and account.access_key, expected)
+
+    def test_a_file_that_others_may_read_is_told_of_once(self) -> None:
+        users_own = self.file(".hatwisted/credentials", "accessKey: users-own\nsecretKey: hush-hush\n")
+        named = self.file("named.yml", "accessKey: named\nsecretKey: hush-hush\n")
+        for path, arguments in ((users_own, ()), (named, ("--credentials", named))):
+            for mode, lines in ((0o644, 1), (0o602, 1), (0o600, 0), (0o640, 0)):
+                os.chmod(path, mode)
+                result = CliRunner().invoke(who, arguments, env={"HOME": str(self.home)})
+                self.assertIsInstance(result.exception, Found)
+                self.assertEqual(result.stderr.count(f"chmod o= {path}\n"), lines, (path, oct(mode)))
+                self.assertNotIn("hush-hush", result.output)
+        os.chmod(users_own, 0o644)
+        variables = {"HATWISTED_ACCESS_KEY": "variable", "HATWISTED_SECRET_KEY": "12345678"}
+        result = CliRunner().invoke(who, (), env={"HOME": str(self.home), **variables})
+        self.assertEqual(result.stderr, "", "the file isn't read")
 
     def test_a_file_that_cannot_be_used_is_named_and_its_secret_is_not(self) -> None:
         broken = self.file("broken.yml", "secretKey: hush-hush\n")
