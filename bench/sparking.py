@@ -153,15 +153,16 @@ def count(arena: Arena) -> Outcome:
     with log(arena, 4 * GIB, 1024) as made:
         for columns, target, what in (
             (None, 1.0, "all columns"),
-            (PROTOTYPE, 1.0, "fixed fields, topic, body"),
-            (ONE, 2.3, "one column"),
+            (PROTOTYPE, 2.3 * max(CORES), "fixed fields, topic, body"),
+            (ONE, None, "one column"),
         ):
             results = run_job(arena, job="count", path=str(made.path), columns=columns)
             check_rows(results, made.records)
             values: Values = {OURS: rates(results, made.records / 1e6)}
             label = f"Spark local[2], count over {made.size / GIB:.1f} GiB, {what}"
+            asked = "–" if target is None else f"≥ {target:g}"
             outcome.figures.append(
-                absolute_figure(label, "M msgs/s", values, f"≥ {target:g}", at_least=target, digits=2)
+                absolute_figure(label, "M msgs/s", values, asked, at_least=target, digits=2)
             )
             outcome.notes.append(f"{what}: the first query of a session took {results[0]['seconds']:.1f} s")
     return outcome
