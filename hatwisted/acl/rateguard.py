@@ -30,15 +30,15 @@ class Rates:
     """Per second; 0: any number.
 
     - requests: of any kind
-    - body_bytes: of their bodies
+    - whole_bytes: of their frames, headers included; their ports have to keep sizes (`PortOptions`)
     """
 
     requests: int = 0
-    body_bytes: int = 0
+    whole_bytes: int = 0
 
     def __bool__(self) -> bool:
         """Is there a limit?"""
-        return bool(self.requests or self.body_bytes)
+        return bool(self.requests or self.whole_bytes)
 
 
 class RateGuard(RefusingGuard):
@@ -55,14 +55,14 @@ class RateGuard(RefusingGuard):
         super().__init__(clock)
         self._source = source
         self._requests = RateLimit(clock, rates.requests) if rates.requests else None
-        self._bytes = RateLimit(clock, rates.body_bytes) if rates.body_bytes else None
+        self._bytes = RateLimit(clock, rates.whole_bytes) if rates.whole_bytes else None
 
     def denial(self, request: RemotingCommand, connection: RemotingConnection) -> Denial | None:
         """Why `request` isn't served; None if it is."""
         source = self._source(request, connection)
         if self._requests is not None and not self._requests.admits(source):
             return self._deny(source, f"{self._requests.rate} requests")
-        if self._bytes is not None and not self._bytes.admits(source, len(request.body)):
+        if self._bytes is not None and not self._bytes.admits(source, connection.size_of(request)):
             return self._deny(source, f"{self._bytes.rate} bytes")
         return None
 

@@ -101,6 +101,7 @@ def port_options(config: AccessKeys) -> PortOptions:
         of_address=config.max_connections_per_address,
         unread_bytes=config.max_unread_answer_bytes,
         idle_limit=config.server_channel_max_idle_time_seconds,
+        sizes=bool(config.address_byte_rate or config.account_byte_rate),
     )
 
 
@@ -108,8 +109,8 @@ def entrance_options(config: AccessKeys) -> EntranceOptions:
     """Who may change it, and how often clients may ask."""
     return EntranceOptions(
         admins=allow_list(config.admin_allow_list),
-        of_address=Rates(requests=config.address_request_rate, body_bytes=config.address_byte_rate),
-        of_account=Rates(requests=config.account_request_rate, body_bytes=config.account_byte_rate),
+        of_address=Rates(requests=config.address_request_rate, whole_bytes=config.address_byte_rate),
+        of_account=Rates(requests=config.account_request_rate, whole_bytes=config.account_byte_rate),
         failed_logins=config.failed_login_rate,
     )
 

@@ -34,11 +34,11 @@ class AccessKeys(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     address_request_rate: Count = 0
     """Ours: requests a second of one address; 0: any number. Beyond that the answer is SYSTEM_BUSY."""
     address_byte_rate: Count = 0
-    """Ours: bytes a second of its requests' bodies; 0: any number."""
+    """Ours: bytes a second of its requests, headers included; 0: any number."""
     account_request_rate: Count = 0
     """Ours: requests a second of one account, with `aclEnable`; 0: any number."""
     account_byte_rate: Count = 0
-    """Ours: bytes a second of its requests' bodies; 0: any number."""
+    """Ours: bytes a second of its requests, headers included; 0: any number."""
     failed_login_rate: Count = 10
     """Ours: wrong signatures of one address for one account, and its wrong passwords for the live page, that are
     looked at in a second; 0: any number. Beyond that the answer is SYSTEM_BUSY, or 429 by the page."""

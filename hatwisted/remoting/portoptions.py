@@ -22,6 +22,7 @@ class PortOptions:
     - unread_bytes: of answers that clients may leave unread, over all ports of the process; None: MAX_UNREAD_BYTES
     - unacknowledged_bytes: of one address's messages, over all ports of the process; None: MAX_UNACKNOWLEDGED
     - idle_limit: seconds, see IDLE_LIMIT
+    - sizes: are the bytes of requests asked for, as a rate does?
     """
 
     networks: Networks | None = None
@@ -29,3 +30,4 @@ class PortOptions:
     unread_bytes: int | None = None
     unacknowledged_bytes: int | None = None
     idle_limit: float = IDLE_LIMIT
+    sizes: bool = False

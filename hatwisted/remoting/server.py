@@ -25,6 +25,7 @@ from zope.interface import implementer
 from hatwisted.kernel import take_sends, take_signed_sends
 from hatwisted.remoting.connectionsofport import ConnectionsOfPort
 from hatwisted.remoting.eagerwrite import carrier, write_now
+from hatwisted.remoting.framesizes import FrameSizes
 from hatwisted.remoting.processortable import BatchHandler, ProcessorTable, response
 from hatwisted.remoting.requestturns import RequestTurns
 from hatwisted.remoting.sendwindows import SendWindow
@@ -58,14 +59,19 @@ WAITING_SIZE = 256
 
 @implementer(IPushProducer)
 class RemotingConnection(Protocol):
-    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address for records."""
+    """One client. `peer` is "host:port", `address` the host alone, `host` its packed address for records.
+
+    - typed_sends, signed_sends: as RemotingReceiver
+    - sizes: can a request's be told?
+    """
 
     _log = Logger()
     factory: ConnectionsOfPort
 
-    def __init__(self, typed_sends: bool = True, signed_sends: bool = False) -> None:
+    def __init__(self, typed_sends: bool = True, signed_sends: bool = False, sizes: bool = False) -> None:
         take = take_signed_sends if signed_sends else take_sends
         self._receiver = RemotingReceiver(typed_sends=typed_sends, signed_sends=signed_sends, take_sends=take)
+        self._sizes = FrameSizes() if sizes else None
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False
@@ -154,6 +160,8 @@ class RemotingConnection(Protocol):
         except RemotingProtocolError as error:
             self.reject(f"{error}")
             return
+        if self._sizes is not None:
+            self._sizes.note(data, commands)
         if commands:
             self.stalled = False
         arrived += WAITING_SIZE * len(commands) - self._receiver.buffered
@@ -166,6 +174,10 @@ class RemotingConnection(Protocol):
         if self._backlog:
             self._backlog_size += arrived
             self._tell_held()
+
+    def size_of(self, request: RemotingCommand) -> int:
+        """Bytes that `request` came in, until it has been worked on; 0 if nobody wants to know it here."""
+        return self._sizes.size(request) if self._sizes is not None else 0
 
     def _drop_unread(self) -> None:
         """Nothing more of what has come is worked on. The receiver goes with it: it holds what had begun, and
@@ -185,6 +197,8 @@ class RemotingConnection(Protocol):
         finally:
             self._corked = False
             self._flush()
+            if self._sizes is not None and not self._backlog:
+                self._sizes.forget()
 
     def _flush(self) -> None:
         if self._out:

@@ -51,7 +51,7 @@ class RemotingServerFactory(ServerFactory):
         self._options = options
         self._budget = budget or ConnectionBudget()
         self._throttle = LogThrottle(clock)
-        self._sends = (typed_sends, signed_sends)
+        self._reading = (typed_sends, signed_sends, options.sizes)
         self.connections: dict[RemotingConnection, None] = {}
         self.partial, self.unread = self._budget.partial, self._budget.unread
         self.unread.most = options.unread_bytes or self.unread.most
@@ -76,7 +76,7 @@ class RemotingServerFactory(ServerFactory):
     def buildProtocol(self, addr: IAddress | None) -> RemotingConnection | None:  # type: ignore[override]
         if not self._is_allowed(addr):
             return None  # closed before a byte is read
-        connection = RemotingConnection(*self._sends)
+        connection = RemotingConnection(*self._reading)
         connection.factory = self
         return connection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from unittest import mock
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,10 +15,10 @@ from tests.unit.timing.test_ratelimit import AT_ONCE, RATE
 
 class RateGuardTests(SynchronousTestCase):
     def refused(self, rates: Rates, size: int = 0) -> int:
-        """Of 100 requests at once, each with a body of that size."""
+        """Of 100 requests at once, each in a frame of that size."""
         guard = RateGuard(rates, lambda request, connection: "somebody", Clock())
-        request = RemotingCommand(10, body=bytes(size))
-        denials = [guard.denial(request, cast(Any, None)) for _ in range(100)]
+        connection = mock.Mock(size_of=lambda request: size)
+        denials = [guard.denial(RemotingCommand(10), connection) for _ in range(100)]
         found = [denial for denial in denials if denial is not None]
         self.assertEqual({denial.code for denial in found} - {ResponseCode.SYSTEM_BUSY}, set())
         self.assertEqual(guard.denied_total, len(found))
@@ -30,7 +30,7 @@ class RateGuardTests(SynchronousTestCase):
 
     def test_each_counts_by_itself(self) -> None:
         self.assertTrue(Rates(requests=RATE))
-        self.assertTrue(Rates(body_bytes=RATE))
+        self.assertTrue(Rates(whole_bytes=RATE))
         self.assertEqual(self.refused(Rates(requests=RATE), 1000), 100 - AT_ONCE)
-        self.assertEqual(self.refused(Rates(body_bytes=1000 * RATE), 1000), 100 - AT_ONCE)
-        self.assertEqual(self.refused(Rates(body_bytes=1000 * RATE)), 0)
+        self.assertEqual(self.refused(Rates(whole_bytes=1000 * RATE), 1000), 100 - AT_ONCE)
+        self.assertEqual(self.refused(Rates(whole_bytes=1000 * RATE)), 0)

@@ -389,7 +389,13 @@ class AuditTests(AllowListCase):
 class RateTests(AllowListCase):
     SENDS = 30
 
-    def sends(self, host: str = CLIENT_HOST, account: Credentials | None = None, size: int = 1) -> list[int]:
+    def sends(
+        self,
+        host: str = CLIENT_HOST,
+        account: Credentials | None = None,
+        size: int = 1,
+        properties: str = "",
+    ) -> list[int]:
         """Codes of the answers to as many sends at once."""
         client = RemotingClient(self.nodes.network.host(host), self.nodes.clock)
         fields = {
@@ -401,7 +407,7 @@ class RateTests(AllowListCase):
             "f": "0",
             "g": "1",
             "h": "0",
-            "i": "",
+            "i": properties,
         }
         fields |= {"j": "0", "k": "false", "m": "false"}
         send = partial(request, RequestCode.SEND_MESSAGE_V2, account, bytes(size), **fields)
@@ -424,8 +430,19 @@ class RateTests(AllowListCase):
         )
 
     def test_bytes_have_one_too(self) -> None:
-        self.nodes.start(MASTER, address_byte_rate=1024)
-        self.assertEqual(self.sends(size=256), [0] * 5 + [ResponseCode.SYSTEM_BUSY] * 25)
+        # The rest of a frame is 300 bytes, more or less.
+        self.nodes.start(MASTER, address_byte_rate=32 << 10)
+        self.assertEqual(self.sends(size=8 << 10), [0] * 4 + [ResponseCode.SYSTEM_BUSY] * 26)
+
+    def test_bytes_of_headers_count_among_them(self) -> None:
+        for key in ("address_byte_rate", "account_byte_rate"):
+            nodes = self.nodes = MemoryNodes(self)
+            file = nodes.folder / "plain_acl.yml"
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(SAMPLE)
+            nodes.start(MASTER, acl_enable=True, acl_plain_file=str(file), **{key: 32 << 10})
+            codes = self.sends(account=ADMIN, properties="KEYS\x01" + 8192 * "k")
+            self.assertEqual(codes, [0] * 4 + [ResponseCode.SYSTEM_BUSY] * 26, key)
 
     def test_an_account_has_one_wherever_it_is(self) -> None:
         file = self.nodes.folder / "plain_acl.yml"
