@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from hatwisted.cli.cluster.clusteraccount import users_account
 from hatwisted.cli.optiongroup import ConnectionOption, option_group
+from hatwisted.cli.pipeline.sparkrun import key_values
 from hatwisted.clientcore import tlsfile
 from hatwisted.clientcore.credentialfile import (
     ACCESS_KEY_VARIABLE,
@@ -31,6 +32,12 @@ from hatwisted.wire.javaproperties import TLS_FILE
 
 HOW: Final = ("tls_properties", "tls_verify")
 COMMAND_LINE: Final = ParameterSource.COMMANDLINE
+SECRETS: Final = {
+    "secretKey": f"the file that --credentials names, or {SECRET_KEY_VARIABLE} in the environment",
+    "securityToken": f"the file that --credentials names, or {TOKEN_VARIABLE} in the environment",
+    "tlsKeyPassword": "the file that --tls-properties names (tls.client.keyPassword)",
+}
+"""Options of a connection that others shouldn't see, and where else they can be."""
 
 
 def _use(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -93,6 +100,23 @@ def check_encrypted(given: Mapping[str, str]) -> None:
     ):
         option = f"--{said.replace('_', '-')}"
         raise click.UsageError(f"{option} is given without --tls: nothing would be encrypted; add --tls")
+
+
+def connection_values(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """As click's callback: `key_values` of a connection. Secrets among them are out once they stand there: the
+    command goes on, and says so."""
+    given = key_values(context, parameter, values)
+    named = {name.lower() for name, value in given.items() if value}
+    for name, instead in SECRETS.items():
+        if name.lower() in named and not context.resilient_parsing:
+            click.echo(
+                f"warning: --option {name}: any user of this host may read it in the list of processes: "
+                f"use {instead}",
+                err=True,
+            )
+    return given
 
 
 tls_options: Callable[[Callable[..., Any]], Callable[..., Any]] = option_group(

@@ -12,14 +12,13 @@ from hatwisted.cli.optiongroup import Group
 from hatwisted.cli.output import json_option
 from hatwisted.cli.pipeline import checks, sourceoptions
 from hatwisted.cli.pipeline import pipelinetext as text
-from hatwisted.cli.pipeline.account import account_options, settings_of
+from hatwisted.cli.pipeline.account import account_options, connection_values, settings_of
 from hatwisted.cli.pipeline.landcommand import land
 from hatwisted.cli.pipeline.latestcommand import TABLE_COMMANDS
 from hatwisted.cli.pipeline.sourceoptions import read_from, selection_options, source_options, stores_argument
 from hatwisted.cli.pipeline.sparkrun import (
     JobBar,
     job,
-    key_values,
     master_option,
     print_result,
     session,
@@ -288,7 +287,7 @@ def export(stores: tuple[str, ...], out: str, as_json: bool, **options: Any) -> 
     "source",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=key_values,
+    callback=connection_values,
     help="An option of the connection, as for the source rocketmq (tls, retries, ...).",
 )
 @account_options

@@ -10,8 +10,7 @@ import click
 from hatwisted.cli.optiongroup import option_group
 from hatwisted.cli.optionvalues import Instant, StorePath
 from hatwisted.cli.pipeline import checks
-from hatwisted.cli.pipeline.account import account_options, check_encrypted
-from hatwisted.cli.pipeline.sparkrun import key_values
+from hatwisted.cli.pipeline.account import account_options, check_encrypted, connection_values
 
 selection_options = option_group(
     click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
@@ -40,7 +39,7 @@ source_options = option_group(
         "source",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=key_values,
+        callback=connection_values,
         help="An option of the source; docs/pipeline/topics.md and files.md list them (tls, mode, ...).",
     ),
     account_options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from unittest.mock import patch
@@ -10,12 +11,19 @@ import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.cli.pipeline.account import account_options, credentials_option, settings_of
+from hatwisted.cli.pipeline.account import (
+    SECRETS,
+    account_options,
+    connection_values,
+    credentials_option,
+    settings_of,
+)
+from hatwisted.cli.pipeline.commands import pipeline
 from hatwisted.clientcore.credentialfile import find_credentials
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
 from hatwisted.clientcore.tls import Tls
-from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
+from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS, cluster_settings, rocketmq_options
 
 SECRET = "secret-of-somebody"
 
@@ -132,3 +140,48 @@ class PipelineTlsTests(SynchronousTestCase):
             found, _ = self.outcome(**environ)
             self.assertIsInstance(found, BadSetting)
             self.assertIn(told, str(found))
+
+
+@click.command()
+@click.option("--option", multiple=True, callback=connection_values)
+def connected(option: dict[str, str]) -> None:
+    click.echo(json.dumps(option))
+
+
+class SecretsOnTheLineTests(SynchronousTestCase):
+    def said(self, *given: str) -> list[str]:
+        words = [word for each in given for word in ("--option", each)]
+        result = CliRunner().invoke(connected, words)
+        self.assertEqual(result.exit_code, 0, result.output)
+        self.assertEqual(json.loads(result.stdout), dict(each.split("=", 1) for each in given))
+        self.assertNotIn(SECRET, result.stderr)
+        return result.stderr.splitlines()
+
+    def test_who_gives_one_is_told_once_and_where_else_it_can_be(self) -> None:
+        (line,) = self.said("accessKey=somebody", f"secretKey={SECRET}", "tls=true")
+        self.assertEqual(
+            line,
+            "warning: --option secretKey: any user of this host may read it in the list of processes: use the "
+            "file that --credentials names, or HATWISTED_SECRET_KEY in the environment",
+        )
+        (line,) = self.said("accessKey=somebody", f"secretkey=1{SECRET}", f"SECRETKEY={SECRET}")
+        self.assertIn("--option secretKey: ", line)
+        (line,) = self.said(f"tlsKeyPassword={SECRET}")
+        self.assertIn("--option tlsKeyPassword: ", line)
+        self.assertIn("--tls-properties", line)
+
+    def test_nothing_is_said_of_others(self) -> None:
+        self.assertEqual(self.said("accessKey=somebody", "tls=true", "secretKey=", "retries=3"), [])
+
+    def test_they_are_options_of_a_connection(self) -> None:
+        self.assertEqual(SECRETS.keys() - set(CLUSTER_OPTIONS), set())
+
+    def test_each_command_that_takes_such_options_says_so(self) -> None:
+        taking = {
+            name: parameter.callback
+            for name, command in pipeline.commands.items()
+            for parameter in command.params
+            if "--option" in parameter.opts
+        }
+        self.assertGreater(len(taking), 2)
+        self.assertEqual({name for name, each in taking.items() if each is not connection_values}, set())
