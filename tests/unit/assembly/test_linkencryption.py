@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from typing import Any
 
 from twisted.logger import formatEvent, globalLogPublisher
@@ -11,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.config.errors import SettingError
 from hatwisted.config.schema import BrokerRole
-from hatwisted.tls.certificatefiles import WATCH_INTERVAL
+from hatwisted.tls.certificatefiles import EXPIRY_WARNING, WATCH_INTERVAL
 from hatwisted.wire.codes import RequestCode
 from hatwisted.wire.haframe import HaFirstSync
 from tests.support.certificate import Issued, authority
@@ -150,6 +151,27 @@ class LinkTests(LinkCase):
         self.nodes.pass_time(WATCH_INTERVAL + 1, 1)
         self.slave(**self.tls("slave-1", ha_tls_peers="renewed"))
         self.assertEqual(self.nodes.send(ADDRESS), 0)
+
+
+class ExpiryTests(LinkCase):
+    def test_either_end_warns_of_its_own_from_thirty_days_on(self) -> None:
+        begin = datetime.fromtimestamp(self.nodes.clock.seconds(), UTC)
+        hour = 1 / 24  # for which certificates are valid already
+        ends = []
+        for host, name, role in (
+            (MASTER, "master-1", BrokerRole.SYNC_MASTER),
+            (SLAVE, "slave-1", BrokerRole.SLAVE),
+        ):
+            keys = self.tls(name)
+            days = EXPIRY_WARNING + hour + 30 / 86400
+            Issued((name,), signed_by=authority(), days=days, now=begin).write(self.folder, name)
+            number = int(role is BrokerRole.SLAVE)
+            self.nodes.start(host, broker_role=role, broker_id=number, **keys)
+            ends.append(f"{self.path(name)}.pem: the certificate expires in 30 days")
+        self.nodes.pass_time(20, 1)
+        self.assertEqual(self.said("the certificate expires"), [])
+        self.nodes.pass_time(20, 1)
+        self.assertEqual(sorted(self.said("the certificate expires")), sorted(ends))
 
 
 class WrongFileTests(LinkCase):

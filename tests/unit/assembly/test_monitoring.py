@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cryptography import x509
 from twisted.internet.base import DelayedCall
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
@@ -215,6 +216,21 @@ class MonitoredTests(SynchronousTestCase):
             self.figures()("hatwisted_certificate_expiry_timestamp_seconds", path=path),
             issued.certificate.not_valid_after_utc.timestamp(),
         )
+
+    def test_so_is_that_of_the_ha_links_at_either_end(self) -> None:
+        folder = self.nodes.folder
+        self.start(MASTER, BrokerRole.SYNC_MASTER, **link_keys(folder, "master-1"))
+        self.start(SLAVE, BrokerRole.SLAVE, broker_id=1, **link_keys(folder, "slave-1"))
+        for host, name in ((MASTER, "master-1"), (SLAVE, "slave-1")):
+            path = folder / f"{name}.pem"
+            shown = self.figures(host)
+            self.assertEqual(
+                shown.labels("hatwisted_certificate_expiry_timestamp_seconds"), [{"path": str(path)}]
+            )
+            self.assertEqual(
+                shown("hatwisted_certificate_expiry_timestamp_seconds", path=str(path)),
+                x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp(),
+            )
 
     def test_probes_say_why(self) -> None:
         master, slave = self.pair(min_in_sync_replicas=2, in_sync_replicas=2)
