@@ -18,7 +18,7 @@ from hatwisted.wire.codes import RequestCode
 from tests.fuzz import servertargets
 from tests.fuzz.closedtargets import SIGNERS, ClosedWorld, make_closed
 from tests.fuzz.servertargets import CODES, Server, check_broker, make_broker
-from tests.fuzz.target import Target
+from tests.fuzz.target import CORPUS, Target, read_corpus
 from tests.fuzz.targets import TARGETS
 from tests.replay import test_codecs, test_files, test_logs, test_servers
 from tests.support.memorylog import MemoryLog
@@ -101,3 +101,9 @@ class WholeTests(SynchronousTestCase):
         cases = (test_codecs.CodecTests, test_files.FileTests, test_logs.LogTests, test_servers.ServerTests)
         replayed = {name.removeprefix("test_") for case in cases for name in vars(case)}
         self.assertEqual({name.replace("-", "_") for name in TARGETS} - replayed, set())
+
+    def test_each_target_has_inputs_of_its_own_beside_its_seeds(self) -> None:
+        kept = {path.stem for path in CORPUS.iterdir()}
+        self.assertEqual(sorted(kept - TARGETS.keys()), [], "nobody is fed with them")
+        lacking = [name for name in TARGETS if not {*read_corpus(name)} - {*TARGETS[name].seeds()}]
+        self.assertEqual(lacking, [], "make fuzz finds some")
