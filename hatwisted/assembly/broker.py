@@ -19,7 +19,7 @@ from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
-from hatwisted.assembly.ports import BrokerPorts, behind_proxies
+from hatwisted.assembly.ports import BrokerPorts, ProxiedPorts
 from hatwisted.broker.admin.acladmin import AclAdmin
 from hatwisted.broker.admin.adminprocessor import AdminProcessors
 from hatwisted.broker.admin.auditedstate import audited_states
@@ -94,9 +94,8 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     live = LiveConfig(config)
     worker, flush_worker = parts.make_worker("store", STORE_THREADS), parts.make_worker("flush", 1)
     encryption = Encryption(config, parts, worker)
-    ports = BrokerPorts(
-        config, parts.listening, lambda listen: encryption.port(behind_proxies(config, parts.clock, listen))
-    )
+    proxied = ProxiedPorts(config, clock)
+    ports = BrokerPorts(config, parts.listening, lambda listen: encryption.port(proxied.port(listen)))
     store_options = options.store_options(live, identity, role, parts)
     store = MessageStore(store_options, clock, fs, worker, flush_worker)
     last_run = LastRun(fs, store_options.root, parts.boot)
@@ -196,6 +195,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
         states=audited_states(tables, live, acl),
         port_options=options.port_options(config),
         connections=parts.connections,
+        rejected_of_proxies=lambda: proxied.rejected_total,
         ports=served,
         expiries=lambda: encryption.expiries() | link.expiries(),
         page_port=encryption.page_port,

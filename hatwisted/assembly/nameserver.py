@@ -25,7 +25,7 @@ from hatwisted.assembly.encryption import Encryption
 from hatwisted.assembly.options import entrance_options, port_options
 from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
-from hatwisted.assembly.ports import behind_proxies, claim, interface_of
+from hatwisted.assembly.ports import ProxiedPorts, claim, interface_of
 from hatwisted.config.errors import SettingError
 from hatwisted.config.load import schema_fields
 from hatwisted.config.schema import BrokerConfig, NamesrvConfig
@@ -58,6 +58,7 @@ def build_name_server(config: NamesrvConfig, parts: Parts) -> NameServerService:
 def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> NameServerService:
     worker = parts.make_worker("namesrv", 1)
     encryption = Encryption(config, parts, worker)
+    proxied = ProxiedPorts(config, parts.clock)
     listen = partial(parts.listening.listen, config.listen_port, interface=interface)
     return NameServerService(
         config,
@@ -65,7 +66,7 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
         parts.file_system,
         worker,
         NameServerPort(
-            encryption.port(behind_proxies(config, parts.clock, listen)),
+            encryption.port(proxied.port(listen)),
             partial(parts.listening.release, config.listen_port, interface),
             parts.connections,
             port_options(config),
@@ -73,6 +74,7 @@ def _on_claimed_port(config: NamesrvConfig, parts: Parts, interface: str) -> Nam
             encryption.expiries,
             encryption.page_port,
             lambda: encryption.handshakes,
+            lambda: proxied.rejected_total,
         ),
         acl_files(config, parts, worker),
     )

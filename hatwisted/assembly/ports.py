@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
 
 from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
@@ -56,15 +56,35 @@ class BrokerPorts:
             self._listening.release(port, self._interface)
 
 
-def behind_proxies(config: AccessKeys, clock: IReactorTime, listen: Listen) -> Listen:
-    """What opens a port behind the configured proxies.
+class ProxiedPorts:
+    """Ports behind the configured proxies.
 
     - config: says where they are
     - clock: of time limits
-    - listen: opens the port itself
     """
-    proxies = allow_list(config.proxy_protocol_from)
-    return listen if proxies is None else lambda factory: listen(ProxiedFactory(factory, proxies, clock))
+
+    def __init__(self, config: AccessKeys, clock: IReactorTime) -> None:
+        self._proxies = allow_list(config.proxy_protocol_from)
+        self._clock = clock
+        self._opened: list[ProxiedFactory] = []
+
+    @property
+    def rejected_total(self) -> int:
+        """Connections closed for their header, which hadn't come or was none, or for want of room."""
+        return sum(each.rejected_total for each in self._opened)
+
+    def port(self, listen: Listen) -> Listen:
+        """What opens one. listen: opens the port itself"""
+        proxies = self._proxies
+        if proxies is None:
+            return listen
+
+        def listen_behind(factory: IProtocolFactory) -> IListeningPort:
+            proxied = ProxiedFactory(factory, proxies, self._clock)
+            self._opened.append(proxied)
+            return listen(proxied)
+
+        return listen_behind
 
 
 def interface_of(bind_address: str) -> str:

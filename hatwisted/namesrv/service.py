@@ -53,6 +53,7 @@ class NameServerPort(NamedTuple):
     - expiries: of certificates, path -> seconds since the epoch
     - page_port: what opens a port of figures, in a mode of TLS that it may have of its own
     - handshakes: of all ports
+    - rejected_of_proxies: how many of proxies' connections were closed before it was known whose they are
     """
 
     listen: Listen
@@ -63,6 +64,7 @@ class NameServerPort(NamedTuple):
     expiries: Callable[[], Mapping[str, float]] = dict
     page_port: Callable[[Listen, TlsMode | None], Listen] = lambda listen, _: listen
     handshakes: Callable[[], Sequence[Handshakes]] = list
+    rejected_of_proxies: Callable[[], int] = int
 
 
 class NameServerService(Service):
@@ -138,7 +140,7 @@ class NameServerService(Service):
     @property
     def refused_connections(self) -> int:
         """Clients that weren't let in, for any reason."""
-        return self._factory.rejected_total
+        return self._factory.rejected_total + self.port.rejected_of_proxies()
 
     @property
     def refused_requests(self) -> dict[str, int]:

@@ -73,6 +73,7 @@ class NodeParts:
     - config: its configuration, which operators may change
     - ports: where clients come in; processors: who answers them there
     - port_options: from where they may come; connections: how many may be there
+    - rejected_of_proxies: how many of proxies' were closed before it was known whose they are
     - acl: those of them that have an account; None: nobody needs one
     - entrance: what stands before the processors; states: what the audit tells of them
     - expiries: of certificates, path -> seconds since the epoch
@@ -109,6 +110,7 @@ class NodeParts:
     states: Mapping[int, State]
     port_options: PortOptions
     connections: ConnectionBudget
+    rejected_of_proxies: Callable[[], int]
     ports: Sequence[ServedPort]
     expiries: Callable[[], Mapping[str, float]]
     page_port: Callable[[Listen, TlsMode | None], Listen]
@@ -254,7 +256,8 @@ class BrokerNode(Service):
     @property
     def refused_connections(self) -> int:
         """Clients that weren't let in, for any reason."""
-        return sum(factory.rejected_total for factory in self._factories)
+        of_clients = sum(factory.rejected_total for factory in self._factories)
+        return of_clients + self.parts.rejected_of_proxies()
 
     @property
     def busy_answers(self) -> int:

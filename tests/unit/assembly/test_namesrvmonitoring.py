@@ -169,6 +169,13 @@ class NamesrvMonitoringTests(SynchronousTestCase):
             self.assertEqual(stranger.answer, b"")
         self.assertEqual(self.figures()("hatwisted_connections_refused_total"), 1)
 
+    def test_connections_of_a_proxy_without_its_header_are_counted_there(self) -> None:
+        self.start(proxy_protocol_from="10.0.0.66")
+        stranger = Reader(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.nodes.visit(NAME_SERVER, stranger, "10.0.0.66")
+        self.assertTrue(stranger.closed)
+        self.assertEqual(self.figures()("hatwisted_connections_refused_total"), 1)
+
     def test_probes(self) -> None:
         service = self.start()
         for path in ("/healthz", "/readyz"):

@@ -77,9 +77,11 @@ class ProxiedTests(SynchronousTestCase):
         self.assertFalse(self.closed(keeps))
 
     def test_a_proxy_has_to_send_the_header_and_nobody_else_may(self) -> None:
-        self.start()
+        node = self.start()
         self.assertTrue(self.closed(self.visit(LOOK)))
+        self.assertEqual(node.refused_connections, 1)
         self.assertTrue(self.closed(self.visit(HEADER + LOOK, host=CLIENT)))
+        self.assertEqual(node.refused_connections, 2)
         self.assertEqual(self.codes(self.visit(LOOK, host=CLIENT)), [0])
 
     def test_a_header_has_its_time_and_those_that_wait_their_number(self) -> None:
@@ -87,7 +89,9 @@ class ProxiedTests(SynchronousTestCase):
         node = self.start()
         silent, slow = self.visit(), self.visit(HEADER[:10])
         self.assertTrue(self.closed(self.visit(HEADER + LOOK)))
+        self.assertEqual(node.refused_connections, 1)
         self.nodes.pass_time(HEADER_TIMEOUT)
+        self.assertEqual(node.refused_connections, 3)
         self.assertEqual((self.closed(silent), self.closed(slow)), (True, True))
         self.assertEqual(self.codes(self.visit(HEADER + LOOK)), [0])
         self.assertEqual(len(node._factories[0].connections), 1)
