@@ -12,13 +12,17 @@ import pytest
 from hatwisted import aio, blocking
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.clientcore.api import ClientError, Message, Tls
+from hatwisted.clientcore.errors import BadSetting
+from hatwisted.pipeline.spark.rocketmqoptions import cluster_settings, rocketmq_options
 from testbed import javarocketmq
 from testbed.brokergroup import JAVA, OURS, Kind
+from testbed.processes import wait_until
 from tests.interop.conftest import NEWER, OLDER, OLDER_VERSION, SECONDS_OF_A_JVM, needs
 from tests.support import javaclient
+from tests.support.clustermessages import read_all
 from tests.support.javaclient import JavaClient
 from tests.support.soak import in_soak
-from tests.support.tlsgroup import TlsGroup
+from tests.support.tlsgroup import SECONDS, TlsGroup
 
 TOPIC = "Orders"
 
@@ -68,6 +72,26 @@ def test_a_stranger_s_authority_and_plain_bytes_are_refused(group: TlsGroup) -> 
         asyncio.run(story(group.trusting("stranger")))
     with pytest.raises(ClientError):
         asyncio.run(story(None))
+
+
+def test_the_spark_source_s_reader_reads_over_tls(group: TlsGroup) -> None:
+    """What its tasks run in Python's processes, set up by its options; tests/pipeline starts Spark itself."""
+    topic = "Pulled"
+    assert group.cli("topic", "create", topic).returncode == 0
+    wait_until(lambda: topic in group.cli("topic", "list").stdout, SECONDS, "it is known")
+    bodies = {f"message {number}".encode() for number in range(20)}
+    with blocking.Cluster(ClusterSettings(name_servers=(group.names,), tls=group.trusting())) as cluster:
+        producer = cluster.producer("p")
+        for body in bodies:
+            producer.send(Message(topic=topic, body=body))
+
+    def settings(whom: str) -> ClusterSettings:
+        trust = str(group.folder / f"{whom}.pem")
+        return cluster_settings(rocketmq_options({"namesrvAddr": group.names, "tlsTrustFile": trust}))
+
+    assert {*read_all(settings("authority"), topic, columns=["body"])["body"].to_pylist()} == bodies
+    with pytest.raises(BadSetting, match="certificate isn't accepted"):
+        read_all(settings("stranger"), topic)
 
 
 @pytest.mark.parametrize("version", OLDER_VERSION)
