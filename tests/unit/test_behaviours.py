@@ -12,6 +12,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.unit.test_limits import table
+
 TESTS = Path(__file__).resolve().parents[1]
 BEHAVIOURS = TESTS.parent / "docs" / "behaviours.md"
 GUARANTEES = TESTS.parent / "docs" / "guarantees.md"
@@ -91,6 +93,17 @@ class GuaranteeTests(SynchronousTestCase):
 
     def test_every_test_that_shows_what_stops_a_stranger_is_there(self) -> None:
         self.check(SECURITY, least=40)
+
+    def test_each_attack_that_was_held_names_a_test_of_it(self) -> None:
+        rows = table(SECURITY, "What was tried and held")
+        self.assertGreater(len(rows), 12)
+        for tried, _, shown in rows:
+            for one in shown.split("; "):
+                named = re.fullmatch(r"`(tests/[\w/]+\.py)` (`test_\w+`(?:, `test_\w+`)*)", one)
+                self.assertIsNotNone(named, f"{tried}: {one}")
+                if named is not None:
+                    there = set(names_of_tests((TESTS.parent / named[1]).read_text()))
+                    self.assertEqual(set(re.findall(r"\w+", named[2])) - there, set(), tried)
 
     def check(self, page: Path, least: int) -> None:
         """A file is named first, then what is meant in it."""

@@ -46,6 +46,8 @@ class TestConfig(TestCase):
             (b"fileReservedTme=48", "fileReservedTme isn't a key of a broker's configuration, did you mean "),
             (b"listenPort=1234", "listenPort can't be changed while the broker is running"),
             (b"brokerRole=SLAVE", "brokerRole can't be changed"),
+            (b"storePathRootDir=/etc", "storePathRootDir can't be changed"),
+            (b"brokerConfigPath=/etc/passwd", "brokerConfigPath can't be changed"),
             (b"dashboardAddress=0.0.0.0", "dashboardAddress can't be changed"),
             (b"dashboardPasswordFile=/etc/other", "dashboardPasswordFile can't be changed"),
             (b"dashboardTlsMode=disabled", "dashboardTlsMode can't be changed"),

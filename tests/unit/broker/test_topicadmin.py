@@ -89,7 +89,7 @@ class TestTopics(TestCase):
         for name in FIELDS:
             answer = yield self.rig.ask(UPDATE, **{key: FIELDS[key] for key in FIELDS if key != name})
             self.assertEqual((answer.code, answer.remark), (1, f"request field {name} is missing"))
-        for topic in ("", "a b", "x" * 128):
+        for topic in ("", "a b", "x" * 128, "../x"):
             answer = yield self.rig.ask(UPDATE, **FIELDS | {"topic": topic})
             self.assertEqual(answer.code, 1)
             self.assertIn("The specified topic", answer.remark)

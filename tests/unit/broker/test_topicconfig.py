@@ -166,7 +166,19 @@ class TestSending(TopicCase):
         self.assertEqual(self.send("T"), 16)
 
     def test_bad_names_are_refused_with_the_reason(self):
-        for name in ("", " ", "a b", "t\u00f6pic", "a/b", "x" * 128, "T\n"):
+        for name in (
+            "",
+            " ",
+            "a b",
+            "t\u00f6pic",
+            "a/b",
+            "x" * 128,
+            "T\n",
+            "../../etc/x",
+            "..",
+            "a\0b",
+            "a\nb",
+        ):
             self.assertEqual(self.send(name), 1, name)
         self.assertIsNone(name_problem("x" * 127))
         self.assertIn("illegal characters", name_problem("a/b"))

@@ -135,6 +135,15 @@ class TestRefusals(SynchronousTestCase):
         Sql92Filter(padding + "a")
         self.refused(padding + "aa", f"more than {MAX_LENGTH}", 1, MAX_LENGTH + 1)
 
+        self.assertRaises(Sql92Error, Sql92Filter, "/*" * 8000)
+
+    def test_what_is_python_is_none_here(self):
+        word = Sql92Filter("__import__ = 'os'")
+        self.assertTrue(word.matches({"__import__": "os"}.get))
+        call = Sql92Filter("__import__('os')")
+        self.assertFalse(call.matches({}.get))
+        self.assertEqual(call.ignored_from, len("__import__"))
+
     def test_so_many_values_and_signs(self):
         for one, parts in (
             ("a", 1), ("a=1", 2), ("a IS NULL", 2), ("(a)", 2), ("NOT a", 2), ("a=-1", 3),

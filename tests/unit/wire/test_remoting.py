@@ -217,6 +217,7 @@ class Refusals(SynchronousTestCase):
             b'{"code":{}}',
             b"\xff\xfe",
             b"[" * 5000,
+            b'{"code":28,"extFields":' + b'{"a":' * 50_000,
         ):
             self.assertRefused(frame(header), "unreadable header")
         self.assertRefused(frame(b'{"code":"\xff"}'), "unreadable header")
