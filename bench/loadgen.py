@@ -20,7 +20,6 @@ import json
 import re
 import select
 import socket
-import ssl
 import struct
 import sys
 import time
@@ -32,8 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.frames import OPAQUE_BASE, OPAQUE_SPAN, FrameRing, Load
+from bench.tlssocket import READ_BYTES, TlsSocket
 
-READ_BYTES = 1 << 18
 DRAIN_SECONDS = 10.0  # wait for the answers to the last requests
 SILENCE_SECONDS = 60.0  # no answer at all for that long: give up
 FLAT_SPAN, FLAT_TOLERANCE = 5, 0.04  # warmed: the means of two spans of 5 s differ by less than 4 %
@@ -43,15 +42,6 @@ _OPAQUE = re.compile(rb'"opaque":(\d+)')
 _CODE = re.compile(rb'"code":(-?\d+)')
 _LAST_OFFSET = re.compile(rb'([0-9A-F]{16})"')
 _LENGTH = struct.Struct(">i")
-NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-def unverified() -> ssl.SSLContext:
-    """TLS with whoever is there: a broker without a word in its configuration makes its certificate itself."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 class ServerGone(Exception):
@@ -63,10 +53,9 @@ class Connection:
 
     def __init__(self, load: Load, index: int, quota: int | None) -> None:
         self.ring = FrameRing(load, index)
-        self.socket = socket.create_connection((load.host, load.port), CONNECT_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if load.tls:
-            self.socket = unverified().wrap_socket(self.socket)
+        plain = socket.create_connection((load.host, load.port), CONNECT_SECONDS)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = TlsSocket(plain) if load.tls else plain
         self.window = load.window
         self.quota = quota  # requests left to issue; None: no limit
         self.issued = 0  # requests whose turn has come
@@ -109,7 +98,7 @@ class Connection:
             start = self._handed % size
             try:
                 taken = self.socket.send(ring.view[start : min(size, start + self.unsent)])
-            except NOT_NOW:
+            except BlockingIOError:
                 return
             self._handed += taken
             if start + taken == size:
@@ -119,10 +108,7 @@ class Connection:
         """Read once; latencies in seconds of all whole answers, None when there was none."""
         try:
             data = self.socket.recv(READ_BYTES)
-            # OpenSSL gives a record at a time, and what it has read ahead wakes no epoll.
-            while isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
-                data += self.socket.recv(READ_BYTES)
-        except NOT_NOW:
+        except BlockingIOError:
             return None
         if not data:
             raise ServerGone("the broker closed a connection")
