@@ -12,19 +12,22 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def descendants(root: int) -> list[int]:
-    """Processes that `root` started and those that they started, as far as they live."""
-    found, waiting = [], [root]
-    while waiting:
+    """Processes that `root` started and those that they started, as far as they live.
+
+    By each process's own word on its parent: the kernel's list of a task's children lacks some while others end.
+    """
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            children = [
-                int(child)
-                for task in Path(f"/proc/{waiting.pop()}/task").iterdir()
-                for child in (task / "children").read_text().split()
-            ]
+            parent = int(_fields(path)[1])
         except OSError:
             continue
-        found += children
-        waiting += children
+        children.setdefault(parent, []).append(int(path.parent.name))
+    found, waiting = [], [root]
+    while waiting:
+        started = children.get(waiting.pop(), [])
+        found += started
+        waiting += started
     return found
 
 
@@ -33,8 +36,13 @@ def cpu_seconds(root: int) -> float:
     total = 0
     for process in (root, *descendants(root)):
         try:
-            stat = Path(f"/proc/{process}/stat").read_text()
+            fields = _fields(Path(f"/proc/{process}/stat"))
         except OSError:
             continue  # ended meanwhile: it stands in its parent's time
-        total += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
+        total += sum(map(int, fields[11:15]))
     return total / TICKS
+
+
+def _fields(path: Path) -> list[str]:
+    """Those of /proc/*/stat behind the name, which may have any letters."""
+    return path.read_text().rpartition(")")[2].split()

@@ -41,6 +41,29 @@ def test_one_that_lives_is_found_with_what_it_started() -> None:
     assert cost >= SECONDS - 2 / TICKS
 
 
+def test_none_is_missed_whose_thread_ends() -> None:
+    """Its children are another thread's then: in a Java machine, the workers of a query."""
+    many = (
+        "import subprocess, threading, time\n"
+        "print(flush=True)\n"
+        "def start(): subprocess.Popen(['sleep', '0.2'])\n"
+        "begun = time.monotonic()\n"
+        "while time.monotonic() < begun + 3:\n"
+        "    threads = [threading.Thread(target=start) for _ in range(8)]\n"
+        "    for each in threads: each.start()\n"
+        "    for each in threads: each.join()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", many], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        looks = []
+        while process.poll() is None:
+            looks.append(set(descendants(process.pid)))
+    missed = [(first & third) - second for first, second, third in zip(looks, looks[1:], looks[2:])]
+    assert len(looks) > 10
+    assert not any(missed)
+
+
 def test_sizes_that_are_asked_for() -> None:
     assert _options(["--gib", "4", "--gib", "0.5"]).gib == [4.0, 0.5]
     assert _options([]).gib == []
