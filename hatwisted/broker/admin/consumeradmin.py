@@ -49,7 +49,7 @@ class ConsumerAdmin:
         self.locks = QueueLocks(clock)
         self._processors = (
             QueueLockProcessors(self.locks),
-            ConnectionProcessors(clients),
+            ConnectionProcessors(clock, clients),
             ConsumeStatsProcessors(clock, store, tables, clients, self.stats, identity),
             StatsProcessor(self.stats),
             OffsetResets(clock, store, tables, consumers, self.calls, identity.name),

@@ -76,6 +76,8 @@ class ConsumerOffsetTable:
         self._joined: list[Callable[[str, str, int], None]] = []
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
+        self._encoded: dict[tuple[bool, bool], bytes] = {}
+        """(with version, with resets) -> the answer, until the table changes: slaves ask again and again."""
         self._room = 0
         self.left_out_total = 0
         """Rows and queues that weren't kept for want of room."""
@@ -322,6 +324,7 @@ class ConsumerOffsetTable:
 
     def _change(self) -> None:
         self._dirty = True
+        self._encoded.clear()
         for listener in self._listeners:
             listener()
 
@@ -345,6 +348,7 @@ class ConsumerOffsetTable:
         for key in gone:
             if max(self._resets[key].values()) < limit:
                 del self._resets[key]
+                self._encoded.clear()
 
     def encode_compact(self, with_version: bool = False, with_resets: bool = False) -> bytes:
         """The answer to GET_ALL_CONSUMER_OFFSET; with a DataVersion for slaves of 5.x, with the resets for
@@ -352,17 +356,22 @@ class ConsumerOffsetTable:
         if self._dirty:
             self._dirty = False
             self._version = self._version.following(self._now())
+        kind = with_version, with_resets
+        if (known := self._encoded.get(kind)) is not None:
+            return known
         content = self.progress()
         if with_version:
             content.data_version = self._version
         if not with_resets:
             content.reset_table = {}
-        return encode_progress(content)
+        encoded = self._encoded[kind] = encode_progress(content)
+        return encoded
 
     def decode(self, data: bytes) -> None:
         """Take over consumerOffset.json. Raises ValueError."""
         content = parse_progress(data)
         self._offsets, self._resets = content.offset_table, content.reset_table
+        self._encoded.clear()
         self._room, self._recount_at = 0, 0.0
 
 

@@ -332,6 +332,59 @@ class TestJoining(SynchronousTestCase):
         self.assertEqual(self.master.progress().offset_table, after)
 
 
+class TestAnswers(SynchronousTestCase):
+    """43: slaves ask for the whole table again and again."""
+
+    KINDS = ((False, False), (True, False), (False, True), (True, True))
+
+    def setUp(self):
+        self.clock = Clock()
+        self.offsets = ConsumerOffsetTable(self.clock)
+        self.encoded = []
+        self.patch(
+            consumeroffset, "encode_progress", lambda told: self.encoded.append(1) or encode_progress(told)
+        )
+
+    def asked(self):
+        """The answers, and how many of them were encoded anew."""
+        before = len(self.encoded)
+        answers = [self.offsets.encode_compact(*kind) for kind in self.KINDS]
+        return answers, len(self.encoded) - before
+
+    def test_encoded_once_for_each_state_of_the_table(self):
+        self.offsets.commit("g", "T", 0, 5)
+        first, count = self.asked()
+        self.assertEqual(count, 4)
+        self.assertEqual(self.asked(), (first, 0))
+
+    def test_every_change_is_told(self):
+        theirs = Progress(offset_table={"T@h": {0: 7}}, reset_table={"T@g": {0: 10**15}})
+        for change in (
+            lambda: self.offsets.commit("g", "T", 0, 5),
+            lambda: self.offsets.commit("g", "T", 0, 4),
+            lambda: self.offsets.reset("g", "T", 0, 9),
+            lambda: self.offsets.join(theirs),
+            lambda: self.offsets.follow(Progress(offset_table={f"T@{CHECK_GROUP}": {0: 1}})),
+            lambda: self.offsets.remove_group("h"),
+            lambda: self.offsets.take_over(b'{"offsetTable":{"U@g":{"0":1}}}'),
+            lambda: self.offsets.remove_topic("U"),
+            lambda: self.offsets.decode(b'{"offsetTable":{"V@g":{"0":1}}}'),
+        ):
+            before, _ = self.asked()
+            change()
+            self.assertNotEqual(self.asked()[0][3], before[3])
+            held = self.offsets.progress()
+            self.assertEqual(self.asked()[0][2], encode_progress(held))
+
+    def test_old_deletions_are_forgotten_here_too(self):
+        self.offsets.commit("g", "T", 0, 5)
+        self.offsets.remove_group("g")
+        self.asked()
+        self.clock.advance(DELETION_KEPT / 1000 + 1)
+        self.offsets.encode()
+        self.assertEqual(self.asked()[0][2], b'{"offsetTable":{}}')
+
+
 class TestDelayOffsets(SynchronousTestCase):
     def test_B104_slaves_file_is_the_answer_as_received(self):
         answer = ANSWERS["GET_ALL_DELAY_OFFSET"]["body"].encode()
