@@ -77,7 +77,8 @@ class ConsumerOffsetTable:
         self._version = DataVersion(timestamp=int(clock.seconds() * 1000))
         self._dirty = False
         self._encoded: dict[tuple[bool, bool], bytes] = {}
-        """(with version, with resets) -> the answer, until the table changes: slaves ask again and again."""
+        """(with version, with resets) -> the answer that was asked for last, until the table changes: slaves ask
+        again and again, each for the same one."""
         self._room = 0
         self.left_out_total = 0
         """Rows and queues that weren't kept for want of room."""
@@ -364,8 +365,8 @@ class ConsumerOffsetTable:
             content.data_version = self._version
         if not with_resets:
             content.reset_table = {}
-        encoded = self._encoded[kind] = encode_progress(content)
-        return encoded
+        self._encoded = {kind: encode_progress(content)}
+        return self._encoded[kind]
 
     def decode(self, data: bytes) -> None:
         """Take over consumerOffset.json. Raises ValueError."""
