@@ -12,6 +12,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 RECORD, RECORD_V2, BLANK = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
@@ -19,6 +20,7 @@ QUEUE_ENTRY = struct.Struct(">qiq")  # log offset, size, tags code
 PRE_BLANK = (0, 0x7FFFFFFF, 0)  # fills a queue that doesn't start at 0
 TRANSACTION_TYPE, PREPARED, ROLLBACK = 0xC, 0x4, 0xC
 _BORN_V6, _STORE_V6 = 0x10, 0x20
+_HEAD = 48  # bytes of a record before the host of its birth
 _COMPARE_BYTES = 1 << 22
 
 
@@ -31,9 +33,24 @@ class StoredMessage:
     topic: str
     queue_id: int
     queue_offset: int
+    flag: int
     sys_flag: int
+    born_timestamp: int
+    """ms, as the next one."""
+    store_timestamp: int
+    born_host: str
+    """1.2.3.4:5 or [::1]:5, as the next one."""
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_crc: int
     body: bytes
     properties: bytes
+
+    def all_properties(self) -> dict[str, str]:
+        """Of one that is there twice the last value."""
+        pieces = (piece.partition("\x01") for piece in self.properties.decode().split("\x02"))
+        return {key: value for key, separator, value in pieces if separator}
 
     def property(self, name: str) -> str | None:
         """Its value; the last one wins."""
@@ -89,10 +106,14 @@ def log_end(store: Path) -> int:
 
 
 def _decode(data: bytes, at: int, offset: int, magic: int) -> StoredMessage:
-    size, _, crc, queue_id, _, queue_offset, own, sys_flag = struct.unpack_from(">iIiiiqqi", data, at)
-    position = (
-        at + 40 + 8 + (20 if sys_flag & _BORN_V6 else 8) + 8 + (20 if sys_flag & _STORE_V6 else 8) + 4 + 8
+    size, _, crc, queue_id, flag, queue_offset, own, sys_flag, born = struct.unpack_from(
+        ">iIiiiqqiq", data, at
     )
+    born_host, position = _host(data, at + _HEAD, sys_flag & _BORN_V6)
+    (stored,) = struct.unpack_from(">q", data, position)
+    store_host, position = _host(data, position + 8, sys_flag & _STORE_V6)
+    reconsumed, prepared = struct.unpack_from(">iq", data, position)
+    position += 12
     (length,) = struct.unpack_from(">i", data, position)
     body = data[position + 4 : position + 4 + length]
     position += 4 + length
@@ -109,7 +130,18 @@ def _decode(data: bytes, at: int, offset: int, magic: int) -> StoredMessage:
         )
     if body and crc != zlib.crc32(body) & 0x7FFFFFFF:
         raise BadStore(f"record at {offset} has a wrong CRC")
-    return StoredMessage(offset, size, topic, queue_id, queue_offset, sys_flag, body, properties)
+    return StoredMessage(
+        *(offset, size, topic, queue_id, queue_offset, flag, sys_flag, born, stored, born_host, store_host),
+        *(reconsumed, prepared, crc, body, properties),
+    )
+
+
+def _host(data: bytes, at: int, is_v6: int) -> tuple[str, int]:
+    """An address, and where it ends."""
+    end = at + (16 if is_v6 else 4)
+    address = ip_address(data[at:end])
+    (port,) = struct.unpack_from(">i", data, end)
+    return f"[{address}]:{port}" if is_v6 else f"{address}:{port}", end + 4
 
 
 def first_difference(one: Path, other: Path, end: int) -> int | None:

@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
 
 from hatwisted.wire import layout
+from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.properties import encode_properties
 from hatwisted.wire.record import encode_record, make_record
 from hatwisted.wire.storedrecord import Record
@@ -22,6 +24,7 @@ from tests.support.logbuilder import LogBuilder
 FILE_SIZE = 1 << 20
 TOPICS = ("orders", "%RETRY%billing", "SCHEDULE_TOPIC_XXXX", "logs")
 FIRST_TIME = 1_763_600_000_000  # 2025-11-20T00:53:20Z, ms
+V4_HOST, V6_HOST = ip_address("10.0.0.17").packed, ip_address("2001:db8::17").packed
 STEP = 3_000  # ms between two records, so that 28,800 records make a day
 
 
@@ -81,8 +84,12 @@ class GrowingStore:
             raw_properties=encode_properties(keys),
             queue_id=number % 8 // 4,
             queue_offset=number // 8,
+            flag=number % 5,
             born_timestamp=FIRST_TIME + STEP * number - 5,
+            born_host=HostPort(V6_HOST if number % 7 == 6 else V4_HOST, 10_000 + number % 4),
             store_timestamp=FIRST_TIME + STEP * number,
+            reconsume_times=number % 3,
+            prepared_transaction_offset=number % 2,
         )
 
     def _file(self, offset: int) -> Path:

@@ -24,15 +24,23 @@ from testbed.storefiles import read_log
 from tests.support import growing
 
 DELTA, ICEBERG = "delta", "iceberg"
+TIME = pa.timestamp("us", tz="UTC")
+LONGEST = (1 << 63) // 1000  # ms that fit into it
+TRANSACTIONS = ("none", "prepared", "commit", "rollback")
 ROWS = pa.schema(
     [
         *(("broker", pa.string()), ("physical_offset", pa.int64()), ("size", pa.int32())),
         *(("topic", pa.string()), ("queue_id", pa.int32()), ("queue_offset", pa.int64())),
         *(("body", pa.binary()), ("tags", pa.string()), ("unique_key", pa.string())),
         *(("keys", pa.list_(pa.string())), ("store_date", pa.string())),
+        *(("store_timestamp", TIME), ("born_timestamp", TIME)),
+        *(("store_host", pa.string()), ("born_host", pa.string()), ("flag", pa.int32())),
+        *(("sys_flag", pa.int32()), ("reconsume_times", pa.int32()), ("transaction", pa.string())),
+        *(("prepared_transaction_offset", pa.int64()), ("body_crc", pa.int32())),
+        ("properties", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""What is compared."""
+"""What is compared: all columns but `file`, which is where a record lay, and `body_crc_ok`."""
 LETTER = ["broker", "physical_offset", "topic", "body"]
 """The same of dead letters."""
 MESSAGES = "messages"
@@ -296,7 +304,23 @@ def _rows(broker: str, store: Path, known: int) -> Iterator[dict[str, Any]]:
             "unique_key": message.property("UNIQ_KEY"),
             "keys": keys.split() if keys else [],
             "store_date": stored.date().isoformat(),
+            "store_timestamp": message.store_timestamp * 1000,
+            "born_timestamp": _micros(message.born_timestamp),
+            "store_host": message.store_host,
+            "born_host": message.born_host,
+            "flag": message.flag,
+            "sys_flag": message.sys_flag,
+            "reconsume_times": message.reconsume_times,
+            "transaction": TRANSACTIONS[message.sys_flag >> 2 & 3],
+            "prepared_transaction_offset": message.prepared_transaction_offset,
+            "body_crc": message.body_crc,
+            "properties": list(message.all_properties().items()),
         }
+
+
+def _micros(milliseconds: int) -> int | None:
+    """A time as a column has it; null where it can't."""
+    return milliseconds * 1000 if -LONGEST < milliseconds < LONGEST else None
 
 
 KINDS = {DELTA: LandedDelta, ICEBERG: LandedIceberg}

@@ -119,6 +119,11 @@ class LocalTests(LakeCase):
         self.assertEqual((found.rows, seen[-1][0]), (6000, seen[-1][1]))
         self.assertEqual(self.offsets(), self.store.offsets)
 
+    def test_no_commit_has_more_of_the_log_than_is_said(self) -> None:
+        self.store.append(160)
+        found = self.land(max_bytes_per_trigger=self.store.end // 4 - 1)  # five pieces: no two of them fit
+        self.assertEqual(len(found.versions), 5)
+
     def test_a_run_that_ends_anywhere_is_made_up_for(self) -> None:
         self.store.append(1500)
         calls = 0

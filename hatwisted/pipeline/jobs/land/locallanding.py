@@ -85,14 +85,14 @@ class LocalLanding:
         batch = self.table.batch()
         try:
             for split in log_splits(self.source, self.table.brokers, _ends(tails), min(SPLIT_BYTES, most)):
-                for rows in split_rows(split, self.table.columns, is_lossy(self.source)):
-                    batch.write(rows)
                 size = split.end - split.begin
-                done, waiting = done + size, waiting + size
-                self.progress(min(done, total), total)
-                if waiting >= most:
+                if waiting and waiting + size > most:
                     batch.commit()
                     batch, waiting = self.table.batch(), 0
+                for rows in split_rows(split, self.table.columns, is_lossy(self.source)):
+                    batch.write(rows)
+                done, waiting = done + size, waiting + size
+                self.progress(min(done, total), total)
                 if stop.is_set():
                     break
             batch.commit()

@@ -117,15 +117,13 @@ class TaskedLanding(Generic[Written]):
 
 
 def _batches(splits: Iterable[Split], most: int) -> Iterator[list[Split]]:
-    """Splits that together have about `most` bytes, and at least one."""
+    """Splits that together have at most `most` bytes, or a single one."""
     batch: list[Split] = []
-    waiting = 0
     for split in splits:
-        batch.append(split)
-        waiting += _bytes([split])
-        if waiting >= most:
+        if batch and _bytes([*batch, split]) > most:
             yield batch
-            batch, waiting = [], 0
+            batch = []
+        batch.append(split)
     if batch:
         yield batch
 
