@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from hatwisted.acl.needs import needs_of
-from hatwisted.broker.consumer.clienttable import parse_heartbeat
+from hatwisted.broker.consumer.heartbeat import parse_heartbeat
 from hatwisted.broker.consumer.rebalancelocks import _parse as parse_locks
 from hatwisted.broker.requests import BadClientData
 from hatwisted.clientcore.answers import by_queue, decoded, decoded_route, number_in

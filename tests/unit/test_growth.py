@@ -12,7 +12,7 @@ from collections.abc import Callable
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.acl.aclfile import parse_acl_file
-from hatwisted.broker.consumer.clienttable import MAX_SUBSCRIPTIONS_PER_GROUP, parse_heartbeat
+from hatwisted.broker.consumer.heartbeat import MAX_SUBSCRIPTIONS_PER_GROUP, parse_heartbeat
 from hatwisted.broker.consumer.rebalancelocks import _parse as parse_locks
 from hatwisted.config.errors import ConfigError
 from hatwisted.config.javaproperties import check_text, with_properties

@@ -16,27 +16,18 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.filter.subscriptiondata import Subscription, parse_subscription
+from hatwisted.broker.consumer.heartbeat import MAX_GROUPS_PER_HEARTBEAT, MAX_WORD, ConsumerData, Heartbeat
+from hatwisted.broker.filter.subscriptiondata import Subscription
 from hatwisted.broker.namesizes import memberships_of
 from hatwisted.broker.requests import BadClientData
-from hatwisted.wire.consumerdata import (
-    BROADCASTING,
-    CLUSTERING,
-    CONSUME_FROM,
-    CONSUME_FROM_LAST,
-    CONSUME_PASSIVELY,
-    CONSUME_TYPES,
-    MESSAGE_MODELS,
-)
+from hatwisted.wire.consumerdata import BROADCASTING
 
 CLIENT_TTL = 120.0
 """Seconds after its last heartbeat that a client is still counted; clients beat every 30 s (4.9.7: 120 s)."""
 
-MAX_GROUPS_PER_HEARTBEAT = 1024
-"""Groups one heartbeat may name; real clients name one to a few dozen. More is refused."""
-
-MAX_SUBSCRIPTIONS_PER_GROUP = 10_000
-"""Topics one group may subscribe to; more in one heartbeat is refused."""
+MAX_GROUPS_PER_CONNECTION = 2 * MAX_GROUPS_PER_HEARTBEAT
+"""Groups that one connection is in: what a client has left without a word counts until it's silent, too. A heartbeat
+that would exceed it is refused."""
 
 MAX_MEMBERSHIPS = 200_000
 """Clients in groups, a client counting once for each of its groups, more often for long names: some 60 MB. A
@@ -46,35 +37,10 @@ MAX_SUBSCRIPTIONS = 100_000
 """Topics of all consumer groups that are online, one with a long expression counting for each KiB of it: some 100
 MB. As above."""
 
-MAX_NAME = 1024
-"""Characters of a client's or a group's name: real ones have up to 255. Longer ones are refused."""
-
-MAX_WORD = 64
-"""Characters that are kept of a language or one of RocketMQ's constants."""
-
 EXPIRY_STEP = 0.002
 """Seconds of one step of looking for silent clients."""
 
 _SILENT = "{key} has sent no heartbeat for {group} for {ttl} s and is dropped from it"
-
-
-class ConsumerData(msgspec.Struct, frozen=True):
-    """One consumer group of a heartbeat."""
-
-    group: str
-    consume_type: str
-    message_model: str
-    consume_from: str
-    unit_mode: bool
-    subscriptions: tuple[Subscription, ...]
-
-
-class Heartbeat(msgspec.Struct, frozen=True):
-    """A client and the groups it speaks for."""
-
-    client_id: str
-    consumers: tuple[ConsumerData, ...]
-    producers: tuple[str, ...]
 
 
 class Member(msgspec.Struct):
@@ -215,19 +181,18 @@ class ClientTable:
 
     def _check_room(self, key: Hashable, beat: Heartbeat) -> None:
         groups = [self.consumers.get(data.group) for data in beat.consumers]
-        joined = sum(
-            memberships_of(data.group)
-            for group, data in zip(groups, beat.consumers, strict=True)
-            if group is None or key not in group.members
-        )
-        joined += sum(
-            memberships_of(name) for name in beat.producers if key not in self.producers.get(name, ())
-        )
+        consumes, produces = self._consumes.get(key, {}), self._produces.get(key, {})
+        joined = {data.group for data in beat.consumers} - consumes.keys()
+        begun = set(beat.producers) - produces.keys()
         topics = sum(
             (ConsumerGroup(data) if group is None else group).more(data)
             for group, data in zip(groups, beat.consumers, strict=True)
         )
-        if joined and self.memberships + joined > MAX_MEMBERSHIPS:
+        held = len(consumes) + len(produces)
+        if (joined or begun) and held + len(joined) + len(begun) > MAX_GROUPS_PER_CONNECTION:
+            raise BadClientData(f"the client is in {held} groups already")
+        more = sum(map(memberships_of, joined)) + sum(map(memberships_of, begun))
+        if more and self.memberships + more > MAX_MEMBERSHIPS:
             raise BadClientData(f"clients have {self.memberships} memberships in groups already")
         if topics > 0 and self.subscriptions + topics > MAX_SUBSCRIPTIONS:
             raise BadClientData(f"consumer groups have {self.subscriptions} subscriptions already")
@@ -347,54 +312,3 @@ def _leave(groups: dict[Hashable, dict[str, None]], key: Hashable, name: str) ->
 
 def _silent(members: Mapping[Hashable, Member], limit: float) -> list[Hashable]:
     return [key for key, member in members.items() if member.last_seen < limit]
-
-
-def parse_heartbeat(data: object) -> Heartbeat:
-    """The decoded JSON body of a heartbeat; both sets, types and versions may be missing or be numbers.
-
-    Raises BadClientData if there is no client id, or more groups, topics or text than the limits allow.
-    """
-    if not isinstance(data, dict) or not isinstance(data.get("clientID"), str):
-        raise BadClientData("a heartbeat needs a clientID")
-    consumers = _objects(data.get("consumerDataSet"))
-    producers = _objects(data.get("producerDataSet"))
-    if len(consumers) + len(producers) > MAX_GROUPS_PER_HEARTBEAT:
-        raise BadClientData(f"more than {MAX_GROUPS_PER_HEARTBEAT} groups in one heartbeat")
-    names = tuple(name for name in (_text(item.get("groupName")) for item in producers) if name)
-    every = (data["clientID"], *names, *(_text(item.get("groupName")) for item in consumers))
-    if max(map(len, every)) > MAX_NAME:
-        raise BadClientData(f"a name of more than {MAX_NAME} characters in a heartbeat")
-    return Heartbeat(
-        client_id=data["clientID"],
-        consumers=tuple(_consumer(item) for item in consumers if _text(item.get("groupName"))),
-        producers=names,
-    )
-
-
-def _consumer(item: dict[str, object]) -> ConsumerData:
-    subscriptions = _objects(item.get("subscriptionDataSet"))
-    if len(subscriptions) > MAX_SUBSCRIPTIONS_PER_GROUP:
-        raise BadClientData(f"more than {MAX_SUBSCRIPTIONS_PER_GROUP} subscriptions in one group")
-    return ConsumerData(
-        group=_text(item.get("groupName")),
-        consume_type=_enum(item.get("consumeType"), CONSUME_TYPES, CONSUME_PASSIVELY),
-        message_model=_enum(item.get("messageModel"), MESSAGE_MODELS, CLUSTERING),
-        consume_from=_enum(item.get("consumeFromWhere"), CONSUME_FROM, CONSUME_FROM_LAST),
-        unit_mode=item.get("unitMode") is True,
-        subscriptions=tuple(parse_subscription(subscription) for subscription in subscriptions),
-    )
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _enum(value: object, names: Mapping[int, str], default: str) -> str:
-    """Java's enums travel by name, or by number from clients that aren't Java."""
-    if isinstance(value, int):
-        return names.get(value, default)
-    return value if isinstance(value, str) and 0 < len(value) <= MAX_WORD else default

@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from hatwisted.broker.consumer.clienttable import ClientTable, ConsumerData, parse_heartbeat
+from hatwisted.broker.consumer.clienttable import ClientTable
+from hatwisted.broker.consumer.heartbeat import ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.membernotices import Leavers, MemberNotices
 from hatwisted.broker.consumer.offsetcommit import OffsetCommits

@@ -6,14 +6,12 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.broker.consumer import clienttable
-from hatwisted.broker.consumer.clienttable import (
-    CLIENT_TTL,
-    EXPIRY_STEP,
+from hatwisted.broker.consumer import clienttable, heartbeat
+from hatwisted.broker.consumer.clienttable import CLIENT_TTL, EXPIRY_STEP, ClientTable
+from hatwisted.broker.consumer.heartbeat import (
     MAX_GROUPS_PER_HEARTBEAT,
     MAX_SUBSCRIPTIONS_PER_GROUP,
     MAX_WORD,
-    ClientTable,
     parse_heartbeat,
 )
 from hatwisted.broker.filter.subscriptiondata import parse_subscription, tags_codes
@@ -200,6 +198,30 @@ class TestGroups(SynchronousTestCase):
         self.heartbeat("C", "c", g=three, h=[])
         self.assertRaises(BadClientData, self.heartbeat, "C", "c", h=one)
 
+    def test_one_connection_fills_no_table(self):
+        """However many heartbeats it sends; others go on."""
+        self.patch(clienttable, "MAX_GROUPS_PER_CONNECTION", 4)
+
+        def produce(key, *names):
+            groups = [{"groupName": name} for name in names]
+            beat = parse_heartbeat({"clientID": key, "producerDataSet": groups})
+            self.clients.heartbeat(key, beat, "JAVA", 407)
+
+        self.heartbeat("A", "a", g=[], h=[])
+        produce("A", "p", "q")
+        self.assertRaises(BadClientData, self.heartbeat, "A", "a", g=[], i=[])
+        self.assertRaises(BadClientData, produce, "A", "p", "r")
+        self.assertEqual((set(self.clients.consumers), set(self.clients.producers)), ({"g", "h"}, {"p", "q"}))
+        self.heartbeat("A", "a", g=[], h=[])
+        produce("A", "p", "q")
+        self.heartbeat("B", "b", i=[])
+        produce("B", "r", "s", "t")
+        self.clients.unregister("A", "q", None)
+        produce("A", "r")
+        self.clock.advance(CLIENT_TTL + 1)
+        self.clients.expire()
+        self.heartbeat("A", "a", i=[], j=[], k=[], l=[])
+
     def test_long_texts_count_more_than_once(self):
         """A heartbeat has up to 1 MiB: what it says in few words of much text would fill the memory."""
         self.patch(clienttable, "MAX_SUBSCRIPTIONS", 8)
@@ -226,7 +248,7 @@ class TestGroups(SynchronousTestCase):
         self.assertEqual(self.clients.subscriptions, 0)
 
     def test_names_have_a_length(self):
-        name = "n" * (clienttable.MAX_NAME + 1)
+        name = "n" * (heartbeat.MAX_NAME + 1)
         for beat in (
             {"clientID": name},
             {"clientID": "c", "producerDataSet": [{"groupName": name}]},

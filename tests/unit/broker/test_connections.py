@@ -8,7 +8,8 @@ from twisted.trial.unittest import TestCase
 
 from hatwisted.broker.admin import connections
 from hatwisted.broker.admin.connections import ConnectionProcessors
-from hatwisted.broker.consumer.clienttable import ClientTable, parse_heartbeat
+from hatwisted.broker.consumer.clienttable import ClientTable
+from hatwisted.broker.consumer.heartbeat import parse_heartbeat
 from hatwisted.wire.remoting import RemotingCommand
 from tests.unit.broker.rig import NOW, BrokerRig, GroupMember, heartbeat
 

@@ -4,7 +4,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import offsetcommit
-from hatwisted.broker.consumer.clienttable import ClientTable, parse_heartbeat
+from hatwisted.broker.consumer.clienttable import ClientTable
+from hatwisted.broker.consumer.heartbeat import parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
 from hatwisted.broker.consumer.offsetcommit import RESET_GRACE, OffsetCommits
 
