@@ -15,8 +15,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.heartbeat import ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.heartbeat import ConsumerData, parse_heartbeat
 from hatwisted.broker.consumer.membernotices import Leavers, MemberNotices
 from hatwisted.broker.consumer.offsetcommit import OffsetCommits
 from hatwisted.broker.consumer.subscriptiongroup import MAX_GROUP_LENGTH, SubscriptionGroupTable

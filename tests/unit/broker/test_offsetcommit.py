@@ -5,8 +5,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.broker.consumer import offsetcommit
 from hatwisted.broker.consumer.clienttable import ClientTable
-from hatwisted.broker.consumer.heartbeat import parse_heartbeat
 from hatwisted.broker.consumer.consumeroffset import ConsumerOffsetTable
+from hatwisted.broker.consumer.heartbeat import parse_heartbeat
 from hatwisted.broker.consumer.offsetcommit import RESET_GRACE, OffsetCommits
 
 QUEUE = ("g", "T", 0)
