@@ -26,8 +26,8 @@ CLIENT_TTL = 120.0
 """Seconds after its last heartbeat that a client is still counted; clients beat every 30 s (4.9.7: 120 s)."""
 
 MAX_GROUPS_PER_CONNECTION = 2 * MAX_GROUPS_PER_HEARTBEAT
-"""Groups that one connection is in, with those that it hasn't named for less than CLIENT_TTL. A heartbeat that would
-exceed it is refused."""
+"""Groups that one connection is in, with those that it hasn't named for less than CLIENT_TTL. A heartbeat that
+would exceed it is refused."""
 
 MAX_MEMBERSHIPS = 200_000
 """Clients in groups, a client counting once for each of its groups, more often for long names: some 60 MB. A
