@@ -5,7 +5,6 @@ The file is RocketMQ's own `tools.yml`: `accessKey`, `secretKey`, and `securityT
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -95,7 +94,7 @@ def legible(paths: Iterable[str]) -> str | None:
 
 def _is_legible(path: str) -> bool:
     try:
-        mode = os.stat(path).st_mode
+        mode = Path(path).stat().st_mode
     except OSError:
         return False  # gone again
     return bool(mode & (stat.S_IROTH | stat.S_IWOTH))

@@ -76,6 +76,7 @@ class CommandsCase(TestCase):
 
     async def run_words(self, words, code=0, given=b"", outcome=None):
         """As run_command, of a command that takes no -n."""
+        await self.rig.until_dispatched()  # what the test itself has sent
         outcome = outcome or Outcome()
         planned = []
         with tempfile.TemporaryFile() as stdin:
