@@ -33,6 +33,7 @@ from twisted.trial.unittest import TestCase
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from tests.support import nosockets
 from tests.support.soak import times
 
 LAYERS = {"unit": 300, "replay": 300, "tables": 300, "system": 600, "interop": 600, "pipeline": 600}
@@ -91,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     anew for each test and its report, and trial resets the registry of warnings of all 2000 modules, which Python
     does by itself where warnings' filters change (as they do at once).
     """
+    nosockets.test_by_test()
     gc.disable()  # modules' objects stay: until they are there it would look at them in vain
     TestCase._wait = _wait  # type: ignore[method-assign]
     importlib.metadata.version = functools.cache(importlib.metadata.version)
