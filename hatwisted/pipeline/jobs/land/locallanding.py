@@ -10,18 +10,19 @@ Spark's checkpoint, rows of this one are rows that others have landed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+from hatwisted.pipeline.decode.storefolder import Split
 from hatwisted.pipeline.delta.compaction import Compaction
 from hatwisted.pipeline.delta.tails import Tail
 from hatwisted.pipeline.jobs.land.landedbatch import ClaimedTable
 from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import LandOptions, Progress
-from hatwisted.pipeline.jobs.land.logsplits import is_lossy, log_splits
+from hatwisted.pipeline.jobs.land.logsplits import batches, is_lossy, log_splits, size_of
 from hatwisted.pipeline.jobs.land.splitrows import split_rows
 from hatwisted.pipeline.spark.queueassignment import ASSIGN
 from hatwisted.pipeline.spark.rocketmqoptions import CLUSTER_OPTIONS
@@ -80,25 +81,38 @@ class LocalLanding:
         tails = self.table.tails()
         # Each time, every store has to be the log of which the table has rows: its folder may be another one's.
         self.source.check(tails)
-        total, done, waiting = self.source.backlog(tails), 0, 0
+        total, done = self.source.backlog(tails), 0
         most = self.how.max_bytes_per_trigger
-        batch = self.table.batch()
+        pieces = log_splits(self.source, self.table.brokers, _ends(tails), min(SPLIT_BYTES, most))
+        for splits in batches(pieces, most):
+            self._land_batch(splits, partial(self._tell, done, total), stop)
+            done += size_of(splits)
+            if stop.is_set():
+                return
+
+    def _land_batch(
+        self, splits: Sequence[Split], tell: Callable[[int], object], stop: threading.Event
+    ) -> None:
+        """One commit: of all of them, or of those before the stop.
+
+        tell: called with the bytes of them that have been written
+        """
+        batch, done = self.table.batch(), 0
         try:
-            for split in log_splits(self.source, self.table.brokers, _ends(tails), min(SPLIT_BYTES, most)):
-                size = split.end - split.begin
-                if waiting and waiting + size > most:
-                    batch.commit()
-                    batch, waiting = self.table.batch(), 0
+            for split in splits:
                 for rows in split_rows(split, self.table.columns, is_lossy(self.source)):
                     batch.write(rows)
-                done, waiting = done + size, waiting + size
-                self.progress(min(done, total), total)
+                done += size_of([split])
+                tell(done)
                 if stop.is_set():
                     break
             batch.commit()
         except BaseException:
             batch.drop()
             raise
+
+    def _tell(self, before: int, total: int, done: int) -> None:
+        self.progress(min(before + done, total), total)
 
 
 def _ends(tails: Mapping[str, Tail]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from hatwisted.pipeline.decode.storefolder import Split
@@ -30,6 +30,23 @@ def log_splits(
             lost(store.path, broker, begin, store.min_offset, is_lossy(source))
         for split in splits:
             yield replace(split, aligned=split.aligned or split.begin == begin)
+
+
+def batches(splits: Iterable[Split], most: int) -> Iterator[list[Split]]:
+    """Splits that together have at most `most` bytes, or a single one: those of one commit."""
+    batch: list[Split] = []
+    for split in splits:
+        if batch and size_of([*batch, split]) > most:
+            yield batch
+            batch = []
+        batch.append(split)
+    if batch:
+        yield batch
+
+
+def size_of(splits: Iterable[Split]) -> int:
+    """Bytes of log."""
+    return sum(split.end - split.begin for split in splits)
 
 
 def is_lossy(source: Stores) -> bool:

@@ -10,7 +10,7 @@ has landed. Transformations, clusters, and options that are a stream's take it (
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -22,7 +22,7 @@ from hatwisted.pipeline.jobs.land.landingrounds import land_in_rounds
 from hatwisted.pipeline.jobs.land.landingsources import LandingSource, Stores
 from hatwisted.pipeline.jobs.land.landoptions import TASKS, LandOptions, Progress, tell
 from hatwisted.pipeline.jobs.land.locallanding import LandedTable, unsupported
-from hatwisted.pipeline.jobs.land.logsplits import log_splits
+from hatwisted.pipeline.jobs.land.logsplits import batches, log_splits, size_of
 from hatwisted.pipeline.jobs.workertasks import Tasks
 
 NO_SPACE: Final = "No space left on device"
@@ -94,9 +94,9 @@ class TaskedLanding(Generic[Written]):
         tasks, most = self.tasks(), self.how.max_bytes_per_trigger
         size = min(self.source.split_bytes(most, self.how.partitions, tasks.parallelism), most)
         begins = {broker: tail.end for broker, tail in tails.items()}
-        for splits in _batches(log_splits(self.source, self.table.brokers, begins, size), most):
+        for splits in batches(log_splits(self.source, self.table.brokers, begins, size), most):
             self._land_batch(tasks, splits, partial(self._tell, done, total))
-            done += _bytes(splits)
+            done += size_of(splits)
             if stop.is_set():
                 return
 
@@ -104,7 +104,7 @@ class TaskedLanding(Generic[Written]):
         task, name = self.table.task(), self.table.name
         tell(self.progress, TASKS)
         try:
-            written = tasks.run(splits, task, progress, _bytes(splits))
+            written = tasks.run(splits, task, progress, size_of(splits))
         except BaseException as error:
             self.table.clean()
             if NO_SPACE in str(error) or str(error) == str(no_room(name)):
@@ -114,19 +114,3 @@ class TaskedLanding(Generic[Written]):
 
     def _tell(self, before: int, total: int, done: int, of: int) -> None:
         self.progress(min(before + done, total), total)
-
-
-def _batches(splits: Iterable[Split], most: int) -> Iterator[list[Split]]:
-    """Splits that together have at most `most` bytes, or a single one."""
-    batch: list[Split] = []
-    for split in splits:
-        if batch and _bytes([*batch, split]) > most:
-            yield batch
-            batch = []
-        batch.append(split)
-    if batch:
-        yield batch
-
-
-def _bytes(splits: Iterable[Split]) -> int:
-    return sum(split.end - split.begin for split in splits)

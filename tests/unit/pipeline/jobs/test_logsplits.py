@@ -1,11 +1,11 @@
-"""What the tasks of one commit are given."""
+"""What one commit of a landing is made of."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.pipeline.decode.storefolder import Split
-from hatwisted.pipeline.jobs.land.taskedlanding import _batches
+from hatwisted.pipeline.jobs.land.logsplits import batches
 
 
 def splits(*sizes: int) -> list[Split]:
@@ -20,7 +20,7 @@ class BatchesTests(SynchronousTestCase):
     def sizes(self, *sizes: int) -> list[list[int]]:
         """Of the splits of each batch, of 10 bytes at most."""
         given = splits(*sizes)
-        found = list(_batches(given, 10))
+        found = list(batches(given, 10))
         self.assertEqual([split for batch in found for split in batch], given)
         return [[split.end - split.begin for split in batch] for batch in found]
 
