@@ -49,17 +49,18 @@ class StoredMessage:
 
     def all_properties(self) -> dict[str, str]:
         """Of one that is there twice the last value."""
-        pieces = (piece.partition("\x01") for piece in self.properties.decode().split("\x02"))
-        return {key: value for key, separator, value in pieces if separator}
+        return dict(self._properties())
 
     def property(self, name: str) -> str | None:
         """Its value; the last one wins."""
-        found = None
+        found = [value for key, value in self._properties() if key == name and value]
+        return found[-1] if found else None
+
+    def _properties(self) -> Iterator[tuple[str, str]]:
         for piece in self.properties.decode().split("\x02"):
             key, separator, value = piece.partition("\x01")
-            if separator and key == name and value:
-                found = value
-        return found
+            if separator:
+                yield key, value
 
 
 class BadStore(AssertionError):

@@ -54,21 +54,28 @@ def find_credentials(environ: Mapping[str, str], home: Path) -> Credentials | No
 
     None if nothing says who the user is. Raises BadSetting.
     """
-    access_key, secret_key = environ.get(ACCESS_KEY_VARIABLE), environ.get(SECRET_KEY_VARIABLE)
-    if access_key or secret_key:
-        if not access_key or not secret_key:
-            raise BadSetting(f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} must be set together")
-        return Credentials(access_key, secret_key, environ.get(TOKEN_VARIABLE) or None)
     path = credentials_file(environ, home)
-    return None if path is None else read_credentials(path)
+    return credentials_of_variables(environ) if path is None else read_credentials(path)
+
+
+def credentials_of_variables(environ: Mapping[str, str]) -> Credentials | None:
+    """The account that variables say; None if they say none. Raises BadSetting."""
+    access_key, secret_key = environ.get(ACCESS_KEY_VARIABLE), environ.get(SECRET_KEY_VARIABLE)
+    if not access_key and not secret_key:
+        return None
+    if not access_key or not secret_key:
+        raise BadSetting(f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE} must be set together")
+    return Credentials(access_key, secret_key, environ.get(TOKEN_VARIABLE) or None)
 
 
 def credentials_file(environ: Mapping[str, str], home: Path) -> Path | None:
-    """The file of a user whose account isn't in variables: the one that a variable names, the user's own,
-    RocketMQ's tools.yml; None if there is none of them.
+    """The file that a user's account is in: the one that a variable names, the user's own, RocketMQ's tools.yml;
+    None if there is none of them, or variables say the account.
 
     - environ, home: as of find_credentials
     """
+    if environ.get(ACCESS_KEY_VARIABLE) or environ.get(SECRET_KEY_VARIABLE):
+        return None
     if named := environ.get(FILE_VARIABLE):
         return Path(named)
     return next((path for path in _usual_places(environ, home) if path.is_file()), None)

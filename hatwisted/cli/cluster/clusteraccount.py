@@ -12,10 +12,9 @@ import click
 
 from hatwisted.cli.optiongroup import ConnectionOption
 from hatwisted.clientcore.credentialfile import (
-    ACCESS_KEY_VARIABLE,
     USERS_FILE,
     credentials_file,
-    find_credentials,
+    credentials_of_variables,
     legible,
     read_credentials,
 )
@@ -43,23 +42,18 @@ credentials_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.o
 def credentials_of(context: click.Context) -> Credentials | None:
     """The account of the command, if it has one. Raises BadSetting, without the secret."""
     named = context.meta.get(META)
-    if named is None:
-        return users_account()
-    return _told(Path(named), read_credentials(Path(named)))
+    return _read(Path(named)) if named else users_account()
 
 
 def users_account() -> Credentials | None:
     """The account of who calls, where no option names one. Raises BadSetting, without the secret."""
-    environ, home = os.environ, Path.home()
-    account = find_credentials(environ, home)
-    if account is None or environ.get(ACCESS_KEY_VARIABLE):
-        return account
-    path = credentials_file(environ, home)
-    return account if path is None else _told(path, account)
+    path = credentials_file(os.environ, Path.home())
+    return credentials_of_variables(os.environ) if path is None else _read(path)
 
 
-def _told(path: Path, account: Credentials) -> Credentials:
-    """The account, once its user knows who else may have it."""
+def _read(path: Path) -> Credentials:
+    """The account in a file, once its user knows who else may have it."""
+    account = read_credentials(path)
     line = legible([str(path)])
     if line is not None:
         click.echo(printable(line), err=True)
