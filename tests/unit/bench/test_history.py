@@ -54,7 +54,7 @@ class DrawnTests(SynchronousTestCase):
         self.assertEqual(history.values(past, curve, ratio=False), {"v1": 15})
 
     def test_one_value_a_revision_the_median_of_its_runs(self) -> None:
-        runs = [("v1", 10), ("v2", 20), ("v1", 30), ("v1", 14)]
+        runs = [("v1", 10), ("v2", 20), ("v1", 14), ("v1", 30)]
         past = self.past(*((version, "pull", [figure("pull", [ours], [10])]) for version, ours in runs))
         curve = history.Curve("pull", "pull", "pull")
         self.assertEqual(history.values(past, curve, ratio=True), {"v1": 1.4, "v2": 2.0})
