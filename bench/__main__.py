@@ -31,6 +31,7 @@ from bench import (
     sampling,
     scaling,
     sending,
+    sourcepull,
     sparking,
     sparkpeers,
     waiting,
@@ -77,6 +78,7 @@ ROWS: dict[str, Callable[[Arena], Outcome]] = {
     "spark-trigger": sparking.trigger,
     "spark-audit": sparking.audit,
     "spark-growth": sparking.growth,
+    "source-pull": sourcepull.source_pull,
     "spark-kafka": sparkpeers.spark_kafka,
 }
 STORES = REPOSITORY / "var" / "bench"

@@ -19,6 +19,7 @@ from bench.sparkpeers import ALL, LAND, SAME
 COLOURS = {"ours": "#2b6cb0", "java": "#c05621", "other": "#4a5568"}
 NAMES = {"ours": "hatwisted", "java": "RocketMQ"}
 SIZE = (7.2, 3.4)  # inches
+HISTORY_SIZE = (7.2, 8.4)
 
 Series = dict[str, Any]
 Rows = dict[str, Any]
@@ -49,11 +50,11 @@ def draw_all(rows: Rows, past: Sequence[history.Past], folder: Path, base: Path)
         axes.set_title(title, loc="left")
         _finish(axes)
         save(canvas, name, title)
-    if history.ratios(past):
-        canvas = Canvas(figsize=SIZE, layout="constrained")
-        both = canvas.subplots(1, 2)
-        history.draw(past, both)
-        for axes in both:
+    if history.revisions(past):
+        canvas = Canvas(figsize=HISTORY_SIZE, layout="constrained")
+        places = canvas.subplot_mosaic(history.LAYOUT)
+        history.draw(past, places)
+        for axes in places.values():
             _finish(axes)
         save(canvas, "history", "Rows as they were at earlier versions")
     return drawn

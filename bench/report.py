@@ -43,13 +43,14 @@ Kafka {version} is loaded by its own generator, which costs more of the machine 
 time is the fairer figure.
 
 """
-PIPELINE = ("spark-", "land-")
+PIPELINE = ("spark-", "land-", "source-")
 """As above."""
 PIPELINE_INTRO = """## The data pipeline
 
-Spark in one process with two cores over commit logs made by `bench/logmaker.py`, read from the page cache; a
-figure's first run, in which the JVM warms up, isn't counted. "Row by row" is what one would write first: a
-Python loop with a dict for each message, and Parquet written by the thousands.
+Spark in one process with two cores over commit logs made by `bench/logmaker.py`, read from the page cache; where a
+line names a topic, over that of a running master, which has its share of the cores. A figure's first run, in
+which the JVM warms up, isn't counted. "Row by row" is what one would write first: a Python loop with a dict for
+each message, and Parquet written by the thousands.
 
 """
 SPARK_KAFKA = "spark-kafka"

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import kafkajob
+from bench import kafkajob, pulljob
 from bench.processtree import cpu_seconds
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
@@ -159,6 +159,7 @@ JOBS: dict[str, Callable[[Job], Callable[[], int]]] = {
     for work in (
         *(decode, count, land, audit, trigger, rowwise),
         *(kafkajob.fill, kafkajob.noop, kafkajob.land_log, kafkajob.land_topic),
+        *(pulljob.pull, pulljob.consume, pulljob.source),
     )
 }
 

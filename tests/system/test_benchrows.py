@@ -8,13 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip(
     "matplotlib", reason="the plots' library isn't installed: pip install \"hatwisted[bench]\""
 )
 
+from matplotlib.figure import Figure as Canvas
+
+from bench import history
 from bench.__main__ import _options, _size
+from bench.figures import Figure
 from bench.plots import draw_all
 from bench.processtree import TICKS, cpu_seconds, descendants
 from bench.sparkpeers import LABELS
@@ -106,3 +111,30 @@ def test_both_sides_lines_by_cores(tmp_path: Path) -> None:
     grown = (tmp_path / "plots" / "spark-data.svg").read_text()
     assert "1 core" in grown
     assert "2 cores" in grown
+
+
+def test_history_goes_from_revision_to_revision(tmp_path: Path) -> None:
+    """A row that has never been measured is not among the lines."""
+    figures = {
+        ("v2", "pull"): Figure("pull, 4 consumers", "msgs/s", [1], [2], "–"),
+        ("v3", "memory"): Figure("anonymous memory of the master under load", "MB", [30], [], "–"),
+        ("v10", "pull"): Figure("pull, 4 consumers", "msgs/s", [3], [2], "–"),
+    }
+    past = [
+        history.of(f"2026-11-21T0{hour}:00+00:00", version, row, each)
+        for hour, ((version, row), each) in enumerate(figures.items())
+    ]
+    axes = Canvas().subplot_mosaic(history.LAYOUT)
+    history.draw(past, axes)
+    lines = {str(line.get_label()): line for each in axes.values() for line in each.get_lines()}
+    drawn = {
+        name: np.asarray(line.get_xydata()).tolist()
+        for name, line in lines.items()
+        if not name.startswith("_")
+    }
+    assert drawn == {"pull": [[0, 0.5], [2, 1.5]], "master under load": [[1, 30]]}
+    for each in axes.values():
+        assert [tick.get_text() for tick in each.get_xticklabels()] == ["v2", "v3", "v10"]
+    ((_, path),) = draw_all({}, past, tmp_path / "plots", tmp_path)
+    assert path == "plots/history.svg"
+    assert "master under load" in (tmp_path / path).read_text()
