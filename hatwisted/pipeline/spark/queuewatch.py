@@ -91,8 +91,10 @@ class QueueWatch:
         for tried in range(retries + 1):
             try:
                 queues = self._look(reached)
-            except (NoRoute, BrokerGone):
-                if tried == retries:
+            except (NoRoute, BrokerGone) as error:
+                # Who has read nothing asks for the first queues, and that has tried all name servers as often.
+                asked_enough = isinstance(error, NoNameServer) and not reached
+                if tried == retries or asked_enough:
                     raise
             else:
                 missing = set(reached) - queues.keys() - self._gone

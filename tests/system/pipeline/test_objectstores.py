@@ -123,6 +123,17 @@ def test_a_table_at_an_object_store_has_everything_once_and_nothing_lies_beside_
     assert [name for name in beside if not name.startswith("topic=")] == ["_delta_log"]
 
 
+@pytest.mark.parametrize("lake", ["abfs"], indirect=True)
+def test_a_log_and_its_table_at_azure_each_time(store: GrowingStore, address: str) -> None:
+    """The one test of Azurite that isn't left to `make soak`."""
+    for count in (120, 80):
+        store.append(count)
+        copied(store.root, f"{address}/broker-a")
+        assert land([f"{address}/broker-a"], f"{address}/table", LOCAL).rows == count
+    assert offsets(f"{address}/table") == store.offsets
+    assert audit(InlineTasks(), [str(store.root)], [f"{address}/table"]).identical
+
+
 def test_a_table_there_is_audited_and_so_are_plain_files(store: GrowingStore, address: str) -> None:
     store.append(200)
     landed(store, address)
