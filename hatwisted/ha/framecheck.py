@@ -15,6 +15,9 @@ from hatwisted.kernel import fitting_frames
 from hatwisted.store.interfaces import Buffer
 from hatwisted.wire.haframe import Frame
 
+_LAST = (1 << 63) - 1
+"""The last offset that a report can say."""
+
 
 class FrameCheck:
     """The position of one link, from its first report on.
@@ -53,6 +56,12 @@ class FrameCheck:
                 size,
                 f"the master's frame of {size} bytes at offset {offset} crosses the end of a file of "
                 f"{self._file_size} bytes: set mappedFileSizeCommitLog to the master's value",
+            )
+        if size > _LAST - offset:
+            raise FrameMismatch(
+                offset,
+                size,
+                f"the master's frame of {size} bytes at offset {offset} ends beyond the last offset, {_LAST}",
             )
 
     def take(self, frames: Sequence[Frame]) -> tuple[int, list[Buffer], FrameMismatch | None]:

@@ -12,6 +12,7 @@ from tests.fuzz.pagetargets import PAGES
 from tests.fuzz.servertargets import SERVERS
 from tests.fuzz.signedtargets import SIGNED
 from tests.fuzz.tabletargets import TABLES
+from tests.fuzz.twintargets import TWINS
 from tests.fuzz.wiretargets import WIRE
 
 TARGETS = {
@@ -21,6 +22,7 @@ TARGETS = {
     **DELTA,
     **LOGS,
     **KERNELS,
+    **TWINS,
     **LINKS,
     **PAGES,
     **SERVERS,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from hatwisted.kernel.choice import compiled_parts
 from testbed.processes import REPOSITORY
+from tests.support.kerneltwins import NOT_BUILT
 
 SHOWN = (
     "import hatwisted.kernel as k; from hatwisted.kernel import __main__ as m; print(k.COMPILED, m.told())"
@@ -53,3 +56,60 @@ def test_the_units_of_what_is_compiled_pass_on_python_too() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+WATCHED = """
+import hashlib, json, sys
+from hatwisted.kernel import COMPILED
+from hatwisted.sim import soak, trace
+from hatwisted.sim.setup import draw_setup
+from hatwisted.sim.simulation import Simulation
+
+soak.quiet()
+told, note = [], trace.Trace.note
+queues, others = {}, hashlib.sha256()
+
+def noted(self, what, data=b""):
+    # How many entries go to a queue's file at once is each twin's own: what counts is what was written there.
+    words = what.split()
+    if "/consumequeue/" not in what:
+        others.update(f"{self._seconds()} {what} {len(data)} ".encode() + data)
+    elif words[0] == "write":
+        at, held = int(words[2]), queues.setdefault(words[1], bytearray())
+        held.extend(bytes(max(0, at - len(held))))
+        held[at : at + len(data)] = data
+    note(self, what, data)
+
+trace.Trace.note = noted
+for seed in map(int, sys.argv[1:]):
+    outcome = Simulation(draw_setup(seed)).run()
+    told.append((seed, outcome.answers, outcome.struck, outcome.violations, outcome.refusals, outcome.emptied,
+                 others.hexdigest(), {path: held.hex() for path, held in queues.items()}))
+print(json.dumps([COMPILED, told]))
+"""
+"""Runs seeds, and says all that happened."""
+SEEDS = ("2", "7", "22")
+
+
+def simulated(pure: str) -> Any:
+    """Which twin ran, and what came of the seeds."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *SEEDS],
+        cwd=REPOSITORY,
+        env=os.environ | {"HATWISTED_PURE": pure, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not compiled_parts(), reason=NOT_BUILT)
+def test_seeds_of_the_simulation_come_to_the_same_on_both_twins() -> None:
+    """Each answer and each byte of log, index and tables at the same moment, and the same bytes in the queues."""
+    (one, compiled), (other, pure) = simulated("0"), simulated("1")
+    assert (one, other) == (True, False)
+    for seed, found, expected in zip(SEEDS, compiled, pure, strict=True):
+        assert expected[2], f"seed {seed} has no faults"
+        assert found == expected, f"seed {seed}"

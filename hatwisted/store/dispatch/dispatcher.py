@@ -270,7 +270,8 @@ class Dispatcher:
         for topic, queue_id, first, physical, run in found.runs:
             self._append(topic, queue_id, first, run, physical)
             yield
-        self.logics_timestamp = max(self.logics_timestamp, found.queued)
+        if found.queued:
+            self.logics_timestamp = found.queued
         hashes = np.frombuffer(found.hashes, np.int32)
         offsets, stamps = (np.frombuffer(each, np.int64) for each in (found.physical, found.timestamps))
         if found.records <= FEW:
@@ -360,7 +361,7 @@ class Dispatcher:
             else:
                 self._append(topic, queue_id, index, run, offset)
                 yield
-        self.logics_timestamp = max(self.logics_timestamp, int(scan.store_timestamps[rows.max()]))
+        self.logics_timestamp = int(scan.store_timestamps[rows.max()])
 
     def _append(self, topic: str, queue_id: int, index: int, run: bytes, offset: int) -> bool:
         """Append consecutive entries to their queue, without those it has; whether that was possible.

@@ -92,3 +92,17 @@ class FittingTests(SynchronousTestCase):
 
     def test_a_file_has_room(self) -> None:
         self.assertRaises(ValueError, compiled().fitting_frames, [], 0, 0, [])
+
+
+class LastOffsetTests(SynchronousTestCase):
+    """On the twin that the process has."""
+
+    def test_a_frame_that_ends_where_no_report_could_say_is_refused(self) -> None:
+        last = (1 << 63) - 1
+        check = FrameCheck(JoinPlan(0, None), 1 << 20)
+        start = last // (1 << 20) * (1 << 20)
+        fits = Frame(start, memoryview(bytes(last - start)))
+        self.assertEqual(check.take([fits]), (start, [fits.body], None))
+        for size in (1, 0):
+            _, bodies, mismatch = check.take([Frame(last, memoryview(bytes(size)))])
+            self.assertEqual((bodies, mismatch is None, check.expected), ([], size == 0, last))

@@ -257,6 +257,22 @@ class DispatchTests(StoreTestCase):
             self.assertEqual(store.dispatcher.logics_timestamp, START_TIME + 10 * (count - 1))
             self.assertEqual(store.dispatcher.dispatched_timestamp, START_TIME + 10 * count)
 
+    def test_a_clock_that_was_set_back_is_followed(self) -> None:
+        """Whichever way records are dispatched: few or many, as the compiled twin does it or not."""
+        for usual in {None, dispatcher_module.usual_records}:
+            self.patch(dispatcher_module, "usual_records", usual)
+            for count in (3, 60):
+                store, writer = self.store(), LogBuilder().fill(count)
+                self.feed(store, writer.data)
+                store.dispatch_all()
+                before, later = len(writer.data), START_TIME - 5000
+                for _ in range(count):
+                    writer.add(store_timestamp=later)
+                self.feed(store, bytes(writer.data[before:]))
+                store.dispatch_all()
+                self.assertEqual(store.dispatcher.logics_timestamp, later)
+                self.assertEqual(store.dispatcher.dispatched_timestamp, later)
+
     def test_a_topic_that_is_no_folder_name_keeps_nobody_else_waiting(self) -> None:
         for count in (2, 60):
             store, writer = self.store(), LogBuilder()
