@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,6 +36,8 @@ MEASURE_SECONDS = (
 )
 REPEATS = 5
 COLD_SECONDS = 10
+TURN_SECONDS = 450.0
+"""That a load generator may take beyond what it's asked for: a slow machine's turns of 8 x 256 are long."""
 FULL_STORE = 3 << 30  # bytes
 QUICK_WARM_BYTES = 256 << 20  # of memory, in a short run
 MESSAGE_BYTES = 1250  # roughly what a message of 1 KiB takes in the log
@@ -132,7 +135,7 @@ class Arena:
     ) -> dict[str, Any]:
         """Run the load generator to its end; its result, with a progress line every few seconds."""
         process = self.start_load(port, options, warm=warm, seconds=seconds)
-        return self.finish_load(process, each=each, quiet=quiet)
+        return self.finish_load(process, each=each, quiet=quiet, limit=max(warm) + seconds + TURN_SECONDS)
 
     def finish_load(
         self,
@@ -140,8 +143,30 @@ class Arena:
         *,
         each: Callable[[dict[str, Any]], None] | None = None,
         quiet: bool = False,
+        limit: float = TURN_SECONDS,
     ) -> dict[str, Any]:
-        """As `load`, of a generator that was started."""
+        """As `load`, of a generator that was started. limit: s, after which it's ended."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(limit, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._result(process, each, quiet)
+        except RowFailed:
+            if late.is_set():
+                raise RowFailed(f"the load wasn't done after {limit:g} s") from None
+            raise
+        finally:
+            timer.cancel()
+
+    def _result(
+        self, process: subprocess.Popen[str], each: Callable[[dict[str, Any]], None] | None, quiet: bool
+    ) -> dict[str, Any]:
         assert process.stdout is not None
         result: dict[str, Any] | None = None
         for line in process.stdout:
