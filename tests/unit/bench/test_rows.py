@@ -9,7 +9,7 @@ from unittest.mock import MagicMock, patch
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from bench import sampling, scaling, sending
+from bench import bareping, sampling, scaling, sending
 from bench.arena import Arena
 from bench.figures import Outcome
 from testbed.brokergroup import JAVA, OURS
@@ -33,7 +33,7 @@ class LatencyTests(SynchronousTestCase):
             OURS: [RESULT],
             JAVA: [{**RESULT, "master_us": 40.0}],
         }
-        with patch.object(sending, "Duel", duel), patch.object(sending.bareping, "told", return_value=""):
+        with patch.object(sending, "Duel", duel), patch.object(bareping, "told", return_value=""):
             return sending.latency(Arena(Path(self.mktemp()), [OURS, JAVA]))
 
     def test_cpu_time_of_both_brokers_is_told_without_a_target(self) -> None:
@@ -69,9 +69,13 @@ class WarmthTests(SynchronousTestCase):
 
     def test_before_a_watched_load_but_not_while_it_is_watched(self) -> None:
         """The kernel would take pages back that processes have let go of: their memory would seem to shrink."""
+
+        def watch() -> MagicMock:
+            self.asked.append("watch")
+            return MagicMock(failure="", samples=[{}] * 4)
+
         sampler = MagicMock()
-        sampler.return_value.__enter__.side_effect = lambda: (self.asked.append("watch"), sampler_of)[1]
-        sampler_of = MagicMock(failure="", samples=[{}] * 4)
+        sampler.return_value.__enter__.side_effect = watch
         with patch.object(sampling, "Sampler", sampler):
             sampling._under_load(self.arena, MagicMock(master_kind=OURS), dict, [{}, {}], 1)
         self.assertEqual(self.asked, ["warm_memory", "watch", "load", "load"])
