@@ -53,13 +53,20 @@ class RowFailed(Exception):
 
 @dataclass
 class Arena:
-    """One run of the benchmark. sizes: GiB, of rows over sizes; none for what a row has of its own."""
+    """One run of the benchmark.
+
+    - sizes: GiB, of rows over sizes; none for what a row has of its own
+    - core: that the load generator keeps to; None: to none
+    - pinned: whether one was started that does, since somebody set this to False
+    """
 
     folder: Path
     kinds: Sequence[Kind]
     quick: bool = False
     sizes: Sequence[float] = ()
     prefix: str = ""
+    core: int | None = None
+    pinned: bool = False
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -188,6 +195,9 @@ class Arena:
         self, port: int, options: LoadOptions, *, warm: tuple[float, float] = (0, 0), seconds: float = 0
     ) -> subprocess.Popen[str]:
         given = [f"--{name}={value}" for name, value in options.items()]
+        if self.core is not None:
+            given.append(f"--core={self.core}")
+            self.pinned = True
         timing = [f"--warm={warm[0]}", f"--warm-most={warm[1]}", f"--seconds={seconds}"]
         return subprocess.Popen(
             [sys.executable, "-m", "bench.loadgen", "127.0.0.1", str(port), *given, *timing],
@@ -299,6 +309,11 @@ class Costs:
     def each(self, messages: float) -> list[float]:
         """µs of each server for a message. messages: that they have had since."""
         return [1e6 * (server.cpu_seconds() - then) / max(1, messages) for server, then in self._begun]
+
+
+def last_core() -> int:
+    """Of those that this process may use."""
+    return max(os.sched_getaffinity(0))
 
 
 def servers(group: BrokerGroup) -> list[ServerProcess]:

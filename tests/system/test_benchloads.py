@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bench.arena import TURN_SECONDS, Arena, RowFailed
+from bench.arena import TURN_SECONDS, Arena, RowFailed, last_core
 from testbed.brokergroup import OURS
 
 
@@ -37,3 +39,18 @@ def test_one_that_is_done_in_time(tmp_path: Path) -> None:
     with generator('print(\'{"result": {"rate": 1}}\')') as process:
         assert Arena(tmp_path, [OURS]).finish_load(process) == {"rate": 1}
     assert TURN_SECONDS >= 450
+
+
+@pytest.mark.parametrize("core", [None, last_core()])
+def test_a_generator_keeps_to_its_core(tmp_path: Path, core: int | None) -> None:
+    arena = Arena(tmp_path, [OURS], core=core)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        with arena.start_load(listener.getsockname()[1], {"connections": 1}, seconds=60) as process:
+            try:
+                listener.accept()[0].close()  # by now it has read its options
+                found = os.sched_getaffinity(process.pid)
+            finally:
+                process.kill()
+    assert found == (os.sched_getaffinity(0) if core is None else {core})
+    assert arena.pinned == (core is not None)
