@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip(
+    "matplotlib", reason="the plots' library isn't installed: pip install \"hatwisted[bench]\""
+)
+
+from bench.__main__ import ROWS, _run
 from bench.arena import TURN_SECONDS, Arena, RowFailed, last_core
+from bench.figures import Outcome
 from testbed.brokergroup import OURS
 
 
@@ -54,3 +60,14 @@ def test_a_generator_keeps_to_its_core(tmp_path: Path, core: int | None) -> None
                 process.kill()
     assert found == (os.sched_getaffinity(0) if core is None else {core})
     assert arena.pinned == (core is not None)
+
+
+def test_a_row_says_that_its_generator_was_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(arena: Arena) -> Outcome:
+        """A row."""
+        arena.pinned = arena.core is not None
+        return Outcome()
+
+    monkeypatch.setitem(ROWS, "latency", row)
+    notes = [_run(Arena(tmp_path, [OURS], core=core), "latency")["notes"] for core in (None, 1)]
+    assert [["kept to core 1" in note for note in each].count(True) for each in notes] == [0, 1]
