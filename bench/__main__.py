@@ -37,7 +37,7 @@ from bench import (
     waiting,
     watching,
 )
-from bench.arena import Arena
+from bench.arena import Arena, last_core
 from bench.figures import Figure, Outcome, spread
 from bench.plots import draw_all
 from testbed import javarocketmq
@@ -95,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = _contenders(options.no_java, options.no_ours)
     if not _enough_room(options.quick):
         return 1
-    arena = Arena(STORES, kinds, options.quick, sorted(options.gib))
+    core = last_core() if options.pin else None
+    arena = Arena(STORES, kinds, options.quick, sorted(options.gib), core=core)
     results = _earlier(options)
     begun, version = time.monotonic(), history.revision()
     chosen = options.only or list(ROWS)
@@ -128,6 +129,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         help="a size for the rows over sizes, spark-growth and spark-kafka (may be repeated)",
     )
+    parser.add_argument("--pin", action="store_true", help="keep the load generator to the last core")
     parser.add_argument("--no-java", action="store_true", help="hatwisted alone")
     parser.add_argument("--no-ours", action="store_true", help="RocketMQ alone")
     return parser.parse_args(arguments)
@@ -170,6 +172,7 @@ def _earlier(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(arena: Arena, name: str) -> dict[str, Any]:
     arena.say("begins")
+    arena.pinned = False
     begun, load = time.monotonic(), os.getloadavg()[0]
     try:
         outcome = ROWS[name](arena)
@@ -178,6 +181,8 @@ def _run(arena: Arena, name: str) -> dict[str, Any]:
         outcome = Outcome(errors={name: f"{type(failure).__name__}: {str(failure).splitlines()[0][:300]}"})
     for figure in outcome.figures:
         arena.say(_told(figure))
+    if arena.pinned:
+        outcome.notes.append(f"the load generator kept to core {arena.core}")
     if load >= BUSY:
         outcome.notes.append(
             f"the machine had other work: a load of {load:.1f} on {os.cpu_count()} cores as the row began"

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -35,6 +36,8 @@ MEASURE_SECONDS = (
 )
 REPEATS = 5
 COLD_SECONDS = 10
+TURN_SECONDS = 450.0
+"""That a load generator may take beyond what it's asked for: a slow machine's turns of 8 x 256 are long."""
 FULL_STORE = 3 << 30  # bytes
 QUICK_WARM_BYTES = 256 << 20  # of memory, in a short run
 MESSAGE_BYTES = 1250  # roughly what a message of 1 KiB takes in the log
@@ -50,13 +53,20 @@ class RowFailed(Exception):
 
 @dataclass
 class Arena:
-    """One run of the benchmark. sizes: GiB, of rows over sizes; none for what a row has of its own."""
+    """One run of the benchmark.
+
+    - sizes: GiB, of rows over sizes; none for what a row has of its own
+    - core: that the load generator keeps to; None: to none
+    - pinned: whether one was started that does, since somebody set this to False
+    """
 
     folder: Path
     kinds: Sequence[Kind]
     quick: bool = False
     sizes: Sequence[float] = ()
     prefix: str = ""
+    core: int | None = None
+    pinned: bool = False
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -132,7 +142,7 @@ class Arena:
     ) -> dict[str, Any]:
         """Run the load generator to its end; its result, with a progress line every few seconds."""
         process = self.start_load(port, options, warm=warm, seconds=seconds)
-        return self.finish_load(process, each=each, quiet=quiet)
+        return self.finish_load(process, each=each, quiet=quiet, limit=max(warm) + seconds + TURN_SECONDS)
 
     def finish_load(
         self,
@@ -140,8 +150,30 @@ class Arena:
         *,
         each: Callable[[dict[str, Any]], None] | None = None,
         quiet: bool = False,
+        limit: float = TURN_SECONDS,
     ) -> dict[str, Any]:
-        """As `load`, of a generator that was started."""
+        """As `load`, of a generator that was started. limit: s, after which it's ended."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(limit, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._result(process, each, quiet)
+        except RowFailed:
+            if late.is_set():
+                raise RowFailed(f"the load wasn't done after {limit:g} s") from None
+            raise
+        finally:
+            timer.cancel()
+
+    def _result(
+        self, process: subprocess.Popen[str], each: Callable[[dict[str, Any]], None] | None, quiet: bool
+    ) -> dict[str, Any]:
         assert process.stdout is not None
         result: dict[str, Any] | None = None
         for line in process.stdout:
@@ -163,6 +195,9 @@ class Arena:
         self, port: int, options: LoadOptions, *, warm: tuple[float, float] = (0, 0), seconds: float = 0
     ) -> subprocess.Popen[str]:
         given = [f"--{name}={value}" for name, value in options.items()]
+        if self.core is not None:
+            given.append(f"--core={self.core}")
+            self.pinned = True
         timing = [f"--warm={warm[0]}", f"--warm-most={warm[1]}", f"--seconds={seconds}"]
         return subprocess.Popen(
             [sys.executable, "-m", "bench.loadgen", "127.0.0.1", str(port), *given, *timing],
@@ -274,6 +309,11 @@ class Costs:
     def each(self, messages: float) -> list[float]:
         """µs of each server for a message. messages: that they have had since."""
         return [1e6 * (server.cpu_seconds() - then) / max(1, messages) for server, then in self._begun]
+
+
+def last_core() -> int:
+    """Of those that this process may use."""
+    return max(os.sched_getaffinity(0))
 
 
 def servers(group: BrokerGroup) -> list[ServerProcess]:

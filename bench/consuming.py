@@ -45,6 +45,7 @@ def pull(arena: Arena) -> Outcome:
         for number, kind in arena.turns():
             if kind not in duel.groups:
                 continue
+            arena.warm_memory()
             with duel.attempt(kind), duel.alone(kind) as group:
                 result = _pull(arena, group, warm=REWARM_SECONDS, seconds=arena.measure_seconds)
                 arena.say(f"{kind.value} {number + 1}: {result['rate']:,.0f} msgs/s pulled")
@@ -90,6 +91,7 @@ def end_to_end(arena: Arena) -> Outcome:
         for number, kind in arena.turns():
             if kind not in duel.groups:
                 continue
+            arena.warm_memory()
             with duel.attempt(kind), duel.alone(kind) as group:
                 took = _round_trips(group, ROUND_TRIPS[arena.quick], arena.measure_seconds)
                 p50, p99 = np.quantile(took, [0.5, 0.99])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import select
 import socket
@@ -342,7 +343,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm", type=float, default=0, help="fewest seconds of warming up")
     parser.add_argument("--warm-most", type=float, default=0, help="most seconds to wait for a flat rate")
     parser.add_argument("--seconds", type=float, default=10, help="seconds to measure")
+    parser.add_argument("--core", type=int, help="keep to this core")
     given = vars(parser.parse_args(arguments))
+    core = given.pop("core")
+    if core is not None:
+        os.sched_setaffinity(0, {core})
     plan = Plan(given.pop("warm"), given.pop("warm_most"), given.pop("seconds"))
     requests = given.pop("requests")
     try:

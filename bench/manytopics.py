@@ -93,6 +93,7 @@ def _wide(arena: Arena, counts: Sequence[int], loss_limit: float) -> Outcome:
             begun = time.perf_counter()
             group.master.stop(STOP_LIMIT)
             outcome.notes.append(f"{kind.value}: an orderly stop took {time.perf_counter() - begun:.1f} s")
+            arena.warm_memory()
             starts[kind] = [group.master.start()]
     outcome.series["known" if counts is TOPICS else "known of more"] = known
     every = f"{counts[-1]:,} topics x {QUEUES}"

@@ -47,6 +47,7 @@ def restart(arena: Arena) -> Outcome:
                     group.master.start(START_LIMIT)
                 acknowledged = _killed_under_load(arena, group)
                 settle()
+                arena.warm_memory()
                 seconds[kind].append(group.master.start(START_LIMIT))
                 lost[kind].append(float(max(0, acknowledged - group.master_end())))
                 arena.say(f"{kind.value} {number + 1}: answers after {seconds[kind][-1]:.2f} s")
@@ -85,6 +86,7 @@ def rebuild(arena: Arena) -> Outcome:
                 for folder in ("consumequeue", "index"):
                     shutil.rmtree(group.master_store / folder)
                 settle()
+                arena.warm_memory()
                 begun = time.perf_counter()
                 group.master.start(START_LIMIT)
                 size = _wait_dispatched(group)

@@ -43,6 +43,7 @@ def two_groups(arena: Arena) -> Outcome:
 
 def _rate_of(arena: Arena, *groups: BrokerGroup) -> float:
     """Messages a second of all of them, loaded at the same time."""
+    arena.warm_memory()
     running = [
         arena.start_load(group.master_port, SINGLE, warm=(REWARM_SECONDS, 0), seconds=arena.measure_seconds)
         for group in groups

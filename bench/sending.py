@@ -84,6 +84,7 @@ def latency(arena: Arena) -> Outcome:
             digits=3,
         )
         outcome.figures.append(figure)
+    _tell_costs(outcome, "send, SYNC_MASTER, 1 in flight", results)
     return outcome
 
 
@@ -133,15 +134,18 @@ def sync_cost(arena: Arena) -> Outcome:
 
 
 def _tell_costs(
-    outcome: Outcome, label: str, results: dict[Kind, list[dict[str, Any]]], at_most: float
+    outcome: Outcome, label: str, results: dict[Kind, list[dict[str, Any]]], at_most: float | None = None
 ) -> None:
-    """CPU time of a message, user and system: a second figure for the same row, which noise hardly moves."""
+    """CPU time of a message, user and system: a second figure for the same row, which noise hardly moves.
+
+    at_most: µs that the master may take; None: no target
+    """
     outcome.figures.append(
         absolute_figure(
             f"{label}: CPU time of the master for a message",
             "µs",
             values(results, "master_us"),
-            f"≤ {at_most:g} µs",
+            "–" if at_most is None else f"≤ {at_most:g} µs",
             at_most=at_most,
             digits=1,
         )

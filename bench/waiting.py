@@ -96,6 +96,7 @@ def _wait_for_nobody(arena: Arena, group: BrokerGroup) -> tuple[float, float, di
     slave = SilentSlave(group.ha_port, group.master_end())
     slave.start()
     time.sleep(1)
+    arena.warm_memory()
     before = group.master.memory()
     options = {"connections": CONNECTIONS, "window": PUTS // CONNECTIONS, "size": 100, "requests": PUTS}
     arena.say(f"{PUTS:,} puts at {group.master_kind.value} with a silent slave")
