@@ -35,5 +35,5 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("work", [pulljob.pull, pulljob.consume])
 def test_all_messages_at_each_repetition(job: dict[str, Any], work: Any) -> None:
-    run = work(job)
-    assert [run(), run()] == [QUEUES * EACH] * 2
+    run, another_process = work(job), work(job)
+    assert [run(), run(), another_process()] == [QUEUES * EACH] * 3
