@@ -49,9 +49,26 @@ SESSION, PROGRAMS = "pipeline", "programs"
 """The layer whose tests share sessions, and its folder of those that don't."""
 LANDINGS = "test_land"
 """How the files of that layer begin that have the second session: they take as long as all others together."""
-LONG = {"unit/timing/test_garbage.py"}
-"""Files that take so many seconds more than the others of their folder that they have to come first in it: at the
-end one worker would be busy with them and the others idle."""
+SECONDS = {
+    "system/attacks/test_strangers.py": 130,
+    "system/cli/test_attach.py": 100,
+    "system/cli/test_up.py": 100,
+    "system/remote/test_our_cluster.py": 100,
+    "system/attacks/test_registrations.py": 40,
+    "system/attacks/test_sessions.py": 35,
+    "tables/iceberg/test_landing.py": 90,
+    "tables/jobs/test_latest_iceberg.py": 80,
+    "tables/iceberg/test_landschemas.py": 65,
+    "replay/test_servers.py": 20,
+    "replay/test_codecs.py": 20,
+    "replay/test_logs.py": 20,
+    "unit/timing/test_garbage.py": 6,
+    "unit/kernel/test_dispatch.py": 4,
+    "unit/sim/test_deliberatebugs.py": 4,
+}
+"""What the files take, on a busy machine of two cores, that take the longest of their layer; others are taken for
+0. The longest come first: at the end one worker would be busy with them and the others idle. Layers come as
+setup.cfg's testpaths say, which have Spark's sessions first."""
 
 collect_ignore_glob = ["*/test_trial.py"]  # what trial has to say
 
@@ -135,7 +152,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [
         item
         for _, together in itertools.groupby(items, lambda item: item.path.relative_to(FOLDER).parts[0])
-        for item in sorted(together, key=lambda item: item.path.relative_to(FOLDER).as_posix() not in LONG)
+        for item in sorted(
+            together, key=lambda item: -SECONDS.get(item.path.relative_to(FOLDER).as_posix(), 0)
+        )
     ]
 
 

@@ -12,9 +12,9 @@ from tests.fuzz.mutation import mutated
 from tests.fuzz.target import Target, read_corpus
 from tests.support.soak import times
 
-SHARE = 14
-"""Times a target's `tries`: all targets together are a minute of a process in `make test`, where several share
-two cores. It is a number of inputs, the same ones on each machine, not a time."""
+SHARE = 14 if times(1) > 1 else 8
+"""Times a target's `tries`: all targets together are half a minute of a process in `make test`, where several
+share two cores. It is a number of inputs, the same ones on each machine, not a time."""
 
 
 class Replayed(SynchronousTestCase):

@@ -19,6 +19,8 @@ from testbed.remotingclient import SEND_BATCH_MESSAGE, RemotingClient, encode_in
 
 IN_FLIGHT = 64
 BATCH = 50
+CYCLE = 251
+"""Bytes after which what fills a body comes again; a prime, so that neighbours differ everywhere."""
 STORED = (0, 11, 12)
 """Codes of answers to messages that the master has stored; the last two say that the slave was away or late, as
 it may be at any time on a busy machine. Who needs the slave waits for it."""
@@ -41,10 +43,9 @@ def settings_of(group: BrokerGroup, **settings: object) -> ClusterSettings:
 
 def bodies_of(first: int, count: int, size: int = 100) -> list[bytes]:
     """Messages that can be told apart; none compresses to nothing."""
-    return [
-        b"%08d" % number + bytes((number * 7 + at) % 251 for at in range(size))
-        for number in range(first, first + count)
-    ]
+    cycle = bytes(range(CYCLE)) * (size // CYCLE + 2)
+    starts = ((number, number * 7 % CYCLE) for number in range(first, first + count))
+    return [b"%08d" % number + cycle[start : start + size] for number, start in starts]
 
 
 def send_batches(client: RemotingClient, topic: str, queue_id: int, bodies: Iterable[bytes]) -> None:

@@ -167,6 +167,9 @@ class LatestCase(TestCase):
 class AnyMergeCase(LatestCase):
     """What holds of every kind of table. Test modules don't import it by its own name: it would run there."""
 
+    merges = 9
+    """After which small files have become few."""
+
     def test_each_key_has_its_last_message(self) -> None:
         for number in (200, 0, 150):
             self.grow(number)
@@ -185,7 +188,7 @@ class AnyMergeCase(LatestCase):
         self.assertEqual(self.rows(), self.expected())
 
     def test_an_interrupted_run_is_made_up_for(self) -> None:
-        self.grow(200, max_bytes_per_trigger=10_000)
+        self.grow(200, max_bytes_per_trigger=20_000)
         merge = latesttable._Run._merge
         for after in range(3):
             calls = count()
@@ -206,11 +209,11 @@ class AnyMergeCase(LatestCase):
         self.assertEqual(self.latest().rows, 0)
 
     def test_many_small_merges_leave_few_files(self) -> None:
-        for _ in range(9):
+        for _ in range(self.merges):
             self.grow(2)
             self.latest(key="physical_offset")
-        self.assertLess(self.file_count(), 9)
-        self.assertEqual(len(self.rows()), 36)
+        self.assertLess(self.file_count(), self.merges)
+        self.assertEqual(len(self.rows()), 4 * self.merges)
         self.assertEqual(self.latest(key="physical_offset").rows, 0)
 
     def test_of_some_topics_and_by_another_column(self) -> None:

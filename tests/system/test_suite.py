@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import SECONDS
+
 TESTS = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(TESTS.parent)}
 MIXED = """
@@ -190,14 +192,26 @@ def test_no_file_waits_behind_another_one_s_long_test(tmp_path: Path) -> None:
 
 
 def test_long_files_come_first_in_their_layer(tmp_path: Path) -> None:
-    names = ("system/test_one", "unit/acl/test_two", "unit/timing/test_garbage", "unit/wire/test_three")
+    names = (
+        "system/attacks/test_sessions",
+        "system/attacks/test_strangers",
+        "system/test_one",
+        "unit/acl/test_two",
+        "unit/timing/test_garbage",
+        "unit/wire/test_three",
+    )
     for name in names:
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(PASSING)
     shown = pytest(tmp_path)
     run = re.findall(r"^PASSED (\S+)\.py::test_it", shown, re.MULTILINE)
-    assert run == [names[0], names[2], names[1], names[3]], shown
+    assert run == [names[each] for each in (1, 0, 2, 4, 3, 5)], shown
+
+
+def test_the_files_that_take_long_are_there() -> None:
+    """One that was renamed would come behind others again."""
+    assert [name for name in SECONDS if not (TESTS / name).is_file()] == []
 
 
 def test_trial_runs_the_testcases_and_names_what_needs_pytest(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ MEMORY = 300 << 20
 PATIENCE = 0.05
 """Seconds that the name server may compute between an honest client's question and its answer: the 99th
 percentile. What else the machine does counts for nothing."""
-SECONDS = 3.0 * times(1)
+SECONDS = 3.0 * times(1) if times(1) > 1 else 2.0
 QUESTIONS = 200
 """At least."""
 ROUNDS = 3
@@ -71,11 +71,13 @@ def connected(server: ServerProcess, stack: contextlib.ExitStack, host: str) -> 
 
 
 def fill(client: RemotingClient, name: str) -> list[int]:
-    """Registrations of as many topics as there may be; gives the answers' codes."""
+    """Registrations of as many topics as there may be, and one too many; gives the answers' codes."""
     told = []
     for number in range(MAX_ROUTES // MAX_TOPICS + 1):
         broker = fields(f"{name}-{number}", f"{name}-{number}:1")
         told.append(client.call(103, broker, body(f"{name}-{number}", 0, True, 20)).code)
+        if told[-1] != ResponseCode.SUCCESS:
+            break
     return told
 
 
@@ -148,7 +150,7 @@ def test_who_fills_the_routes_leaves_room_for_others(server: ServerProcess) -> N
     with contextlib.ExitStack() as stack:
         told = fill(connected(server, stack, "127.0.0.2"), "filling")
         most = MAX_ROUTES // SHARE // MAX_TOPICS
-        assert told == [ResponseCode.SUCCESS] * most + [ResponseCode.SYSTEM_ERROR] * (len(told) - most)
+        assert told == [ResponseCode.SUCCESS] * most + [ResponseCode.SYSTEM_ERROR]
         honest = connected(server, stack, "127.0.0.3")
         honest.call(103, fields("honest", "127.0.0.3:1"), body_of_one()).expect(0)
         honest.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Honest"}).expect(0)

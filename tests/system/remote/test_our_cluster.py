@@ -6,7 +6,6 @@ import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
@@ -18,7 +17,7 @@ from hatwisted.pipeline.decode.arrowschema import COLUMNS
 from hatwisted.pipeline.decode.decode import decode_buffer
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import PullOptions
-from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.processes import free_port, wait_until
 from testbed.remotingclient import SEND_BATCH_MESSAGE, encode_inner, send_fields
 from tests.support.clustermessages import (
@@ -41,18 +40,37 @@ PLANNING = 100_000
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
-    """Left running by every test that takes it."""
-    with BrokerGroup(tmp_path_factory.mktemp("cluster"), namesrv_kind=OURS) as running:
+    """Left running by every test that takes it. It filters by properties, where a reader asks for it."""
+    settings = {**SMALL_STORE, **QUICK_SYNC, "enablePropertyFilter": True, "metricsPort": free_port()}
+    with BrokerGroup(
+        tmp_path_factory.mktemp("cluster"),
+        namesrv_kind=OURS,
+        settings=settings,
+        slave_settings={"metricsPort": free_port()},
+    ) as running:
+        running.start()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def broken_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
+    """For tests that break something; its master soon misses a slave."""
+    settings = {**SMALL_STORE, **QUICK_SYNC, "slaveTimeout": 1500}
+    with BrokerGroup(tmp_path_factory.mktemp("broken"), namesrv_kind=OURS, settings=settings) as running:
         running.start()
         yield running
 
 
 @pytest.fixture
-def own_group(tmp_path: Path) -> Iterator[BrokerGroup]:
-    """For tests that break something; its master soon misses a slave."""
-    with BrokerGroup(tmp_path, namesrv_kind=OURS, settings={**SMALL_STORE, "slaveTimeout": 1500}) as running:
-        running.start()
-        yield running
+def own_group(broken_group: BrokerGroup) -> BrokerGroup:
+    """All of it runs again. Its log has what earlier tests have sent; each has a topic of its own."""
+    killed = [server for server in (broken_group.master, broken_group.slave) if not server.running]
+    for server in killed:
+        server.start()
+    if killed:
+        broken_group.wait_linked()
+        broken_group.wait_registered(broken_group.master_port, broken_group.slave_port)
+    return broken_group
 
 
 def test_rows_are_those_of_the_store(group: BrokerGroup) -> None:
@@ -148,11 +166,36 @@ def test_patterns_and_unknown_topics(group: BrokerGroup) -> None:
             cluster.queues(pattern="Nothing")
 
 
+def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
+    """The first log files are gone on both brokers: the queues' beginnings have moved. It's the first test of its
+    group, so that those files are its own."""
+    sent = fill(own_group, "Retained", 4000, queues=1, size=1000)
+    own_group.wait_caught_up()
+    with ClusterReader(settings_of(own_group)) as cluster:
+        (wanted,) = [each for each in ranges_of(cluster, "Retained") if each.end]
+    own_group.stop()
+    for store in (own_group.master_store, own_group.slave_store):
+        files = sorted((store / "commitlog").iterdir())
+        assert len(files) > 3 and files[0].stat().st_size == SMALL_STORE["mappedFileSizeCommitLog"]
+        for file in files[:2]:
+            file.unlink()
+    own_group.start()
+    wait_for_route(own_group, "Retained")
+    with ClusterReader(settings_of(own_group)) as cluster:
+        (now,) = [each for each in ranges_of(cluster, "Retained") if each.end]
+        assert 0 < now.begin < now.end == wanted.end
+        with pytest.raises(OffsetsGone, match=f"messages 0 to {now.begin - 1} are gone.*failOnDataLoss"):
+            list(cluster.records(wanted))
+        rest = [bytes(each) for each in cluster.records(wanted, PullOptions(fail_on_loss=False))]
+        assert stored_bodies(rest) == sent[0].bodies[now.begin :]
+        assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
+
+
 def test_a_master_killed_in_the_middle_of_a_read(own_group: BrokerGroup) -> None:
-    sent = fill(own_group, "Orders", 3000, queues=1, size=500)
-    wait_for_slave(own_group, "Orders")
+    sent = fill(own_group, "Killed", 3000, queues=1, size=500)
+    wait_for_slave(own_group, "Killed")
     with ClusterReader(settings_of(own_group, read_from="master")) as cluster:
-        (wanted,) = [each for each in ranges_of(cluster, "Orders") if each.end]
+        (wanted,) = [each for each in ranges_of(cluster, "Killed") if each.end]
         pieces = cluster.records(wanted)
         got = [bytes(next(pieces)) for _ in range(3)]
         own_group.master.kill()
@@ -162,16 +205,16 @@ def test_a_master_killed_in_the_middle_of_a_read(own_group: BrokerGroup) -> None
 
 def test_both_killed_in_the_middle_of_a_read(own_group: BrokerGroup) -> None:
     """One clear error; and if the slave is back in time, none."""
-    sent = fill(own_group, "Orders", 3000, queues=1, size=500)
-    wait_for_slave(own_group, "Orders")
+    sent = fill(own_group, "BothKilled", 3000, queues=1, size=500)
+    wait_for_slave(own_group, "BothKilled")
     with ClusterReader(settings_of(own_group, retries=2)) as cluster:
-        (wanted,) = [each for each in ranges_of(cluster, "Orders") if each.end]
+        (wanted,) = [each for each in ranges_of(cluster, "BothKilled") if each.end]
         pieces = cluster.records(wanted)
         next(pieces)
         own_group.master.kill()
         own_group.slave.kill()
         with pytest.raises(
-            BrokerGone, match=r"topic Orders queue 0 of broker-a at offset \d+ of 3000: "
+            BrokerGone, match=r"topic BothKilled queue 0 of broker-a at offset \d+ of 3000: "
         ) as caught:
             list(pieces)
     assert "\n" not in str(caught.value)
@@ -184,69 +227,36 @@ def test_both_killed_in_the_middle_of_a_read(own_group: BrokerGroup) -> None:
 def test_a_slave_that_was_away(own_group: BrokerGroup) -> None:
     """What it has comes from it, the rest from the master."""
     with own_group.master_client() as client:
-        send_batches(client, "Orders", 0, bodies_of(0, 400))
+        send_batches(client, "Away", 0, bodies_of(0, 400))
         own_group.wait_caught_up()
         own_group.slave.suspend()
         # A SYNC_MASTER stores and says that the slave missed it.
         for body in bodies_of(400, 20):
-            assert client.send("Orders", body, 0).code in (11, 12)
+            assert client.send("Away", body, 0).code in (11, 12)
             break
     own_group.slave.resume()
     own_group.slave.kill()
-    wait_for_route(own_group, "Orders", 1)
-    got = read_all(settings_of(own_group), "Orders", columns=["body"])
+    wait_for_route(own_group, "Away", 1)
+    got = read_all(settings_of(own_group), "Away", columns=["body"])
     assert got["body"].to_pylist() == bodies_of(0, 401)
 
 
-def test_what_retention_has_deleted(own_group: BrokerGroup) -> None:
-    """The first log files are gone on both brokers: the queues' beginnings have moved."""
-    sent = fill(own_group, "Orders", 4000, queues=1, size=1000)
-    own_group.wait_caught_up()
-    with ClusterReader(settings_of(own_group)) as cluster:
-        (wanted,) = [each for each in ranges_of(cluster, "Orders") if each.end]
-    own_group.stop()
-    for store in (own_group.master_store, own_group.slave_store):
-        files = sorted((store / "commitlog").iterdir())
-        assert len(files) > 3 and files[0].stat().st_size == SMALL_STORE["mappedFileSizeCommitLog"]
-        for file in files[:2]:
-            file.unlink()
-    own_group.start()
-    wait_for_route(own_group, "Orders")
-    with ClusterReader(settings_of(own_group)) as cluster:
-        (now,) = [each for each in ranges_of(cluster, "Orders") if each.end]
-        assert 0 < now.begin < now.end == wanted.end
-        with pytest.raises(OffsetsGone, match=f"messages 0 to {now.begin - 1} are gone.*failOnDataLoss"):
-            list(cluster.records(wanted))
-        rest = [bytes(each) for each in cluster.records(wanted, PullOptions(fail_on_loss=False))]
-        assert stored_bodies(rest) == sent[0].bodies[now.begin :]
-        assert stored_bodies(map(bytes, cluster.records(now))) == sent[0].bodies[now.begin :]
-
-
 @pytest.fixture(scope="module")
-def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
-    """Filters by properties; `Tagged` has 1,000 messages in each of two queues, of 100 tags."""
+def filtering(group: BrokerGroup) -> BrokerGroup:
+    """`Tagged` has 1,000 messages in each of two queues, of 100 tags."""
     pytest.importorskip("pyspark")
-    settings = {"enablePropertyFilter": True, "metricsPort": free_port()}
-    with BrokerGroup(
-        tmp_path_factory.mktemp("filtering"),
-        namesrv_kind=OURS,
-        settings=settings,
-        slave_settings={"metricsPort": free_port()},
-    ) as running:
-        running.start()
-        with running.master_client() as client:
-            for at in range(0, 2000, 50):
-                numbers = range(at, at + 50)
-                inner = [
-                    (b"%08d" % each + bytes(1000), f"TAGS\x01t{each % 100}\x02n\x01{each}")
-                    for each in numbers
-                ]
-                body = b"".join(encode_inner(each, properties.encode()) for each, properties in inner)
-                fields = send_fields("Tagged", at // 1000, {}, batch=True)
-                client.call(SEND_BATCH_MESSAGE, fields, body).expect(*STORED)
-        wait_for_route(running, "Tagged")
-        running.wait_caught_up()
-        yield running
+    with group.master_client() as client:
+        for at in range(0, 2000, 50):
+            numbers = range(at, at + 50)
+            inner = [
+                (b"%08d" % each + bytes(1000), f"TAGS\x01t{each % 100}\x02n\x01{each}") for each in numbers
+            ]
+            body = b"".join(encode_inner(each, properties.encode()) for each, properties in inner)
+            fields = send_fields("Tagged", at // 1000, {}, batch=True)
+            client.call(SEND_BATCH_MESSAGE, fields, body).expect(*STORED)
+    wait_for_route(group, "Tagged")
+    group.wait_caught_up()
+    return group
 
 
 def numbers_of(group: BrokerGroup, **options: str) -> list[int]:

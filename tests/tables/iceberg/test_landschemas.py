@@ -76,24 +76,24 @@ class LandedValuesTests(IcebergSchemas, schemacase.AnyValuesCase):
             {"list": [], "map": {}, "plain": []},
             {"list": [{}, None], "map": {"b": None}, "plain": [None]},
         )
-        for _ in range(4):
+        for _ in range(2):
             self.append(*(json.dumps(body).encode() for body in bodies))
             self.assertEqual(self.land({"type": "struct", "fields": fields}).dead_letters, {})
-        with self.merging(4):
+        with self.merging(2):
             how = LandOptions(engine="local", schemas=self.schema({"type": "struct", "fields": fields}))
             found = land([str(self.store)], self.table, how)
-        self.assertEqual((found.compacted, found.put_off), (4, ()))
+        self.assertEqual((found.compacted, found.put_off), (2, ()))
         expected = [
             {"list": [{"n": 1}, {"n": 2}], "map": [("a", {"n": 1})], "plain": [1]},
             {"list": None, "map": None, "plain": None},
             {"list": [], "map": [], "plain": []},
             {"list": [{"n": None}, None], "map": [("b", None)], "plain": [None]},
         ]
-        self.assertEqual(self.values(), expected * 4)
+        self.assertEqual(self.values(), expected * 2)
         # As others read it:
         (file,) = (task.file.file_path for task in self.loaded(self.table).scan().plan_files())
         there = pq.read_table(file.removeprefix("file://")).sort_by("physical_offset").column("Orders")
-        self.assertEqual(there.to_pylist(), expected * 4)
+        self.assertEqual(there.to_pylist(), expected * 2)
 
 
 class GrowthTests(IcebergSchemas, schemacase.AnyGrowthCase):
@@ -211,14 +211,14 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
                 self.assertEqual(len(self.dead("body")), before + len(BAD))
 
     def test_what_was_settled_isn_t_looked_at_again(self) -> None:
-        for _ in range(5):
+        for _ in range(3):
             self.append(*[*BAD] * 8)
             with patch.object(locallanding, "SPLIT_BYTES", 500):
                 self.assertGreater(len(self.land(max_bytes_per_trigger=500).versions), 4)
         with patch.object(deadletters, "keep", side_effect=deadletters.keep) as kept:
             self.land()
         self.assertEqual(kept.call_count, 1, "of each run the last one")
-        self.assertEqual(len(self.dead("body")), 5 * 8 * len(BAD))
+        self.assertEqual(len(self.dead("body")), 3 * 8 * len(BAD))
 
     def test_a_table_beside_that_was_dropped_stops_nothing(self) -> None:
         self.append(*BAD)
@@ -233,7 +233,7 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
     def test_a_run_that_tidies_up_takes_no_file_that_a_compaction_is_about_to_bring(self) -> None:
         """One landing is at its end when the next one begins, and removes what the first can't commit any more."""
         for compacted in (self.table, self.beside):
-            for _ in range(4):
+            for _ in range(2):
                 self.append(*GOOD, *BAD)
                 self.land()
             compact, replaced, claims = upkeep.compact, upkeep.replace_files, list[IcebergClaim]()
@@ -252,7 +252,7 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
 
             how = LandOptions(engine="local", schemas=self.schema(ORDER))
             with (
-                self.merging(4),
+                self.merging(2),
                 patch.object(upkeep, "compact", late),
                 patch.object(upkeep, "replace_files", tidied),
             ):
@@ -260,8 +260,8 @@ class OnceTests(IcebergSchemas, schemacase.AnyOnceCase):
             self.assertEqual(len(claims), 1)
             self.assertEqual(len(self.files(compacted)), 1)
         self.land()
-        self.assertEqual(len(self.values()), 8 * len([*GOOD, *BAD]))
-        self.assertEqual(self.dead("body"), [*BAD] * 8)
+        self.assertEqual(len(self.values()), 4 * len([*GOOD, *BAD]))
+        self.assertEqual(self.dead("body"), [*BAD] * 4)
         self.assertEqual(self.on_disk() - self.everything_mentioned(), set())
 
     def test_a_promise_of_somebody_else_doesn_t_expire(self) -> None:

@@ -118,11 +118,12 @@ class MergeTests(IcebergLatestCase, latestcase.AnyMergeCase):
             )
 
     def test_only_what_is_new_is_read_and_what_a_compaction_moved_changes_nothing(self) -> None:
-        for _ in range(8):
+        for _ in range(3):
             self.grow(10)
             self.assertEqual(self.latest().rows, 20)
         before = self.rows()
-        self.land(compact_below=64 << 20)
+        with patch.object(upkeep, "MIN_FILES", 3):
+            self.land(compact_below=64 << 20)
         found = self.latest()
         self.assertEqual((found.inserted, found.updated), (0, 0))
         self.assertGreater(found.rows, 0)
@@ -158,8 +159,11 @@ class MergeTests(IcebergLatestCase, latestcase.AnyMergeCase):
         self.kept.maintenance.expire_snapshots().by_ids(old).commit()
         self.assertEqual(self.latest(key="physical_offset").rows, 0)
 
+    merges = 5
+
     def test_many_small_merges_leave_few_files(self) -> None:
-        super().test_many_small_merges_leave_few_files()
+        with patch.object(upkeep, "MIN_FILES", 3):
+            super().test_many_small_merges_leave_few_files()
         self.assertEqual(self.data_files(), self.mentioned())
 
     def test_a_landed_table_may_be_rolled_back_and_its_rows_deleted(self) -> None:
