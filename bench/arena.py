@@ -261,6 +261,13 @@ class Duel:
             for server in others:
                 server.resume()
 
+    def turns(self) -> Iterator[tuple[int, Kind]]:
+        """The arena's, without contenders that have failed; memory is warm as each begins."""
+        for number, kind in self.arena.turns():
+            if kind in self.groups:
+                self.arena.warm_memory()
+                yield number, kind
+
     def contest(self, options: LoadOptions) -> dict[Kind, list[dict[str, Any]]]:
         """Warm both until flat, then measure in turn; also notes the first ten seconds of each, and what the
         machine does without either. `master_us`, `slave_us` of a result: CPU time of a message."""
@@ -270,10 +277,7 @@ class Duel:
                 self._warm(kind, options)
         self.arena.warm_memory()
         self.outcome.notes.append(told(bare_loops(self.arena.folder)))
-        for number, kind in self.arena.turns():
-            if kind not in self.groups:
-                continue
-            self.arena.warm_memory()
+        for number, kind in self.turns():
             with self.attempt(kind), self.alone(kind) as group:
                 seconds = self.arena.measure_seconds
                 costs = Costs(*servers(group))

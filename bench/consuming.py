@@ -42,10 +42,7 @@ def pull(arena: Arena) -> Outcome:
             with duel.attempt(kind):
                 arena.fill(duel.groups[kind], PULLED_BYTES // (10 if arena.quick else 1))
                 _pull(arena, duel.groups[kind], warm=PULL_WARM[arena.quick], seconds=1)
-        for number, kind in arena.turns():
-            if kind not in duel.groups:
-                continue
-            arena.warm_memory()
+        for number, kind in duel.turns():
             with duel.attempt(kind), duel.alone(kind) as group:
                 result = _pull(arena, group, warm=REWARM_SECONDS, seconds=arena.measure_seconds)
                 arena.say(f"{kind.value} {number + 1}: {result['rate']:,.0f} msgs/s pulled")
@@ -88,10 +85,7 @@ def end_to_end(arena: Arena) -> Outcome:
         for kind in list(duel.groups):
             with duel.attempt(kind):
                 _round_trips(duel.groups[kind], WARM_ROUNDS[arena.quick], WARM_SECONDS)
-        for number, kind in arena.turns():
-            if kind not in duel.groups:
-                continue
-            arena.warm_memory()
+        for number, kind in duel.turns():
             with duel.attempt(kind), duel.alone(kind) as group:
                 took = _round_trips(group, ROUND_TRIPS[arena.quick], arena.measure_seconds)
                 p50, p99 = np.quantile(took, [0.5, 0.99])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
+from bench.kafkajob import narrowed
 from hatwisted.aio import Cluster, ConsumeFrom, ReceivedMessage
 from hatwisted.blocking.settings import ClusterSettings
 from hatwisted.pipeline.remote.clusterreader import ClusterReader
@@ -74,9 +75,7 @@ def source(job: Job) -> Callable[[], int]:
 
     reader = spark_session(f"local[{job['cores']}]").read.format("rocketmq")
     reader = reader.option("namesrvAddr", job["namesrv"]).option("topics", job["topic"])
-    reader = reader.option("readFrom", "master")
-    if job["columns"]:
-        reader = reader.option("columns", ",".join(job["columns"]))
+    reader = narrowed(reader.option("readFrom", "master"), job)
 
     def run() -> int:
         return int(reader.load().count())

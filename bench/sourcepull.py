@@ -14,8 +14,7 @@ from typing import Any
 from bench.arena import MESSAGE_BYTES, Arena, RowFailed
 from bench.figures import Outcome, absolute_figure
 from bench.sparking import check_rows, need_room, run_jobs
-from testbed.brokergroup import OURS, BrokerGroup
-from testbed.processes import wait_until
+from testbed.brokergroup import OURS, BrokerGroup, wait_dispatched
 
 MESSAGES = 400_000
 SETTLED_SECONDS = 60.0
@@ -62,9 +61,7 @@ def source_pull(arena: Arena) -> Outcome:
 def _records(group: BrokerGroup) -> int:
     """How many the topic has, once all of them are in their queues."""
     with group.master_client() as client:
-        wait_until(
-            lambda: client.runtime_info()["dispatchBehindBytes"] == "0", SETTLED_SECONDS, "all are in queues"
-        )
+        wait_dispatched(client, SETTLED_SECONDS)
         return sum(client.max_queue_offset(TOPIC, queue) for queue in range(QUEUES))
 
 

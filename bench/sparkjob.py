@@ -43,9 +43,7 @@ def count(job: Job) -> Callable[[], int]:
     from hatwisted.pipeline.spark.sparksession import spark_session
 
     spark = spark_session(job.get("master", "local[2]"))
-    reader = spark.read.format("commitlog")
-    if job["columns"]:
-        reader = reader.option("columns", ",".join(job["columns"]))
+    reader = kafkajob.narrowed(spark.read.format("commitlog"), job)
     if job.get("split"):
         reader = reader.option("splitBytes", str(job["split"]))
 

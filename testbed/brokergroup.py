@@ -254,6 +254,15 @@ def info_of(port: int) -> dict[str, str]:
         return client.runtime_info()
 
 
+def wait_dispatched(client: RemotingClient, seconds: float) -> None:
+    """Until queues and index of the broker have all that its log has: they follow it a moment later."""
+    wait_until(
+        lambda: client.runtime_info()["dispatchBehindBytes"] == "0",
+        seconds,
+        "queues and index have all that the log has",
+    )
+
+
 def log_end_of(port: int) -> int:
     """commitLogMaxOffset of the broker on a port."""
     return log_end_in(info_of(port))

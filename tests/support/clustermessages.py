@@ -13,7 +13,7 @@ from hatwisted.pipeline.remote.clusterreader import ClusterReader
 from hatwisted.pipeline.remote.queuepull import QueueRange
 from hatwisted.wire.codes import ResponseCode
 from hatwisted.wire.registration import TopicRoute, decode_body
-from testbed.brokergroup import BrokerGroup
+from testbed.brokergroup import BrokerGroup, wait_dispatched
 from testbed.processes import wait_until
 from testbed.remotingclient import SEND_BATCH_MESSAGE, RemotingClient, encode_inner, send_fields
 
@@ -57,9 +57,7 @@ def send_batches(client: RemotingClient, topic: str, queue_id: int, bodies: Iter
             encode_inner(each, b"KEYS\x01k%d" % number) for number, each in enumerate(held[at : at + BATCH])
         )
         client.call(SEND_BATCH_MESSAGE, send_fields(topic, queue_id, {}, batch=True), body).expect(*STORED)
-    wait_until(
-        lambda: client.runtime_info()["dispatchBehindBytes"] == "0", PATIENCE, "the queues have what was sent"
-    )
+    wait_dispatched(client, PATIENCE)
 
 
 def fill(group: BrokerGroup, topic: str, count: int, queues: int = 4, size: int = 100) -> list[Sent]:
