@@ -19,6 +19,7 @@ builds.
 * `SendAnswers`: the answers to stored sends, in one buffer.
 * `SettledPuts`: counts stored puts, and holds those that wait without what only their append needed.
 * `QueueTail`: the end of a queue, whose newest entries gather in memory.
+* `QueueMap`: these by topic and queue id.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
 * `whole_records`: plain records followed and checked; None where the walk does it all by columns.
@@ -35,6 +36,7 @@ from hatwisted.kernel.appendrun import UNLIMITED, AppendRun
 from hatwisted.kernel.choice import (
     COMPILED,
     ItemLinker,
+    QueueMap,
     QueueTail,
     RunEncoder,
     SendAnswers,
@@ -62,6 +64,7 @@ __all__ = [
     "UNLIMITED",
     "AppendRun",
     "ItemLinker",
+    "QueueMap",
     "QueueTail",
     "RunEncoder",
     "SendAnswers",

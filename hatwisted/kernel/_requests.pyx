@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

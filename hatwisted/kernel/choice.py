@@ -13,7 +13,7 @@ from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs,
 from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
@@ -57,6 +57,7 @@ signing_key: pure.SigningKey | None = pure.signing_key
 check_signatures: pure.CheckSignatures | None = pure.check_signatures
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
+QueueMap = pure.QueueMap
 whole_records: WholeRecords | None = pure.whole_records
 plain_columns: PlainColumns | None = pure.plain_columns
 copy_spans: CopySpans | None = pure.copy_spans
@@ -80,6 +81,7 @@ if COMPILED and not TYPE_CHECKING:
         check_signatures = _parts["_signatures"].check_signatures
     UsualPuts = _parts["_admission"].UsualPuts
     QueueTail = _parts["_dispatch"].QueueTail
+    QueueMap = _parts["_dispatch"].QueueMap
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker
     take_frames = _parts["_frames"].take_frames

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
@@ -166,6 +167,27 @@ class QueueTail:
         self.max_physical = physical + size
 
 
+class QueueMap:
+    """Queues by topic and queue id. `usual_records` finds them here by the bytes of a record."""
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, int], Any] = {}
+        self.by_name: Mapping[tuple[str, int], Any] = MappingProxyType(self._queues)
+
+    def put(self, queue: QueueTail) -> None:
+        """Add one. KeyError: there is one of its topic and queue id."""
+        key = (queue.topic, queue.queue_id)
+        if key in self._queues:
+            raise KeyError(f"{key} is there")
+        self._queues[key] = queue
+
+    def remove(self, queue: QueueTail) -> None:
+        """Leave this one out from now on. KeyError: it isn't there."""
+        if self._queues.get((queue.topic, queue.queue_id)) is not queue:
+            raise KeyError(f"{queue.topic!r}, {queue.queue_id} isn't there")
+        del self._queues[queue.topic, queue.queue_id]
+
+
 class QueueRun(NamedTuple):
     """Records of a piece of log that follow one another in a queue.
 
@@ -198,10 +220,8 @@ class UsualRun(NamedTuple):
     needed: int
 
 
-UsualRecords = Callable[
-    [list[Buffer], int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None
-]
-"""(pieces of log, physical offset of the first byte, are messages indexed, queues by topic and id, grown) -> None
+UsualRecords = Callable[[list[Buffer], int, bool, QueueMap, list[Any]], UsualRun | None]
+"""(pieces of log, physical offset of the first byte, are messages indexed, queues, grown) -> None
 if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None

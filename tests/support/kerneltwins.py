@@ -55,6 +55,7 @@ def compiled() -> SimpleNamespace:
         SendAnswers=answers.SendAnswers,
         SettledPuts=puts.SettledPuts,
         QueueTail=dispatch.QueueTail,
+        QueueMap=dispatch.QueueMap,
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
         whole_records=walk.whole_records,
