@@ -23,6 +23,7 @@ builds.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
 * `whole_records`: plain records followed and checked; None where the walk does it all by columns.
+* `own_records`: which records are those that a queue's entries name; None where each is looked at in Python.
 * `plain_columns`: plain records as columns; None where `logcodec.scan` makes them.
 * `plain_pairs`: their properties; None where `logcodec.propertyareas` takes them apart.
 * `copy_spans`, `span_crcs`, `split_spans`: substrings copied together, their checksums, their parts; None where
@@ -46,6 +47,7 @@ from hatwisted.kernel.choice import (
     copy_spans,
     decode_batch,
     fitting_frames,
+    own_records,
     plain_columns,
     plain_pairs,
     signing_key,
@@ -75,6 +77,7 @@ __all__ = [
     "decode_batch",
     "fitting_frames",
     "message_ids",
+    "own_records",
     "plain_columns",
     "plain_pairs",
     "signing_key",

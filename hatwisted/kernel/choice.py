@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
+from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
@@ -59,6 +60,7 @@ UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
 QueueMap = pure.QueueMap
 whole_records: WholeRecords | None = pure.whole_records
+own_records: OwnRecords | None = pure.own_records
 plain_columns: PlainColumns | None = pure.plain_columns
 copy_spans: CopySpans | None = pure.copy_spans
 span_crcs: SpanSums | None = pure.span_crcs
@@ -87,6 +89,7 @@ if COMPILED and not TYPE_CHECKING:
     take_frames = _parts["_frames"].take_frames
     fitting_frames = _parts["_frames"].fitting_frames
     whole_records = _parts["_walk"].whole_records
+    own_records = _parts["_walk"].own_records
     plain_columns = _parts["_columns"].plain_columns
     copy_spans = _parts["_columns"].copy_spans
     plain_pairs = _parts["_columns"].plain_pairs

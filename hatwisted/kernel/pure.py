@@ -17,6 +17,7 @@ from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
 from hatwisted.logcodec.queueentry import PLACE
+from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.haframe import Buffer, FittingFrames, TakeFrames
@@ -233,6 +234,9 @@ fitting_frames: FittingFrames | None = None
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""
+
+own_records: OwnRecords | None = None
+"""In Python, `QueueRecords.has` is asked of each."""
 
 plain_columns: PlainColumns | None = None
 copy_spans: CopySpans | None = None

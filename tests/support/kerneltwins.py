@@ -59,6 +59,7 @@ def compiled() -> SimpleNamespace:
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
         whole_records=walk.whole_records,
+        own_records=walk.own_records,
         plain_columns=columns.plain_columns,
         copy_spans=columns.copy_spans,
         span_crcs=columns.span_crcs if columns.SUMS else None,
