@@ -65,4 +65,4 @@ class QueueRecords:
 
 OwnRecords = Callable[[bytes, int, list[tuple[int, int]], list[int], QueueRecords], int]
 """(bytes of the log, offset of the first, records as (physical offset, size), their queue offsets, queue) -> how
-many of the first are the queue's, as `QueueRecords.has` says. If there is a next one, that has to be asked about it."""
+many of the first are the queue's, as `QueueRecords.has` says. The next one, if any, is still to be asked about."""
