@@ -1,4 +1,4 @@
-# Ends of queues, and where they are found by the bytes of a topic. See `hatwisted.kernel.pure` for both.
+# Ends of queues, and where they are found by the bytes of a topic. See `hatwisted.kernel.queueends` for both.
 #
 # A message to one queue of thousands finds nothing of that queue in the processor's caches. So what is looked at is
 # little (a place in the map, the queue's end, the name it's compared with), and it's asked for ahead, of all queues of
@@ -26,7 +26,7 @@ cdef inline uint64_t queue_hash(const char *topic, int64_t size, int64_t queue_i
 
 
 cdef class QueueTail:
-    """See `hatwisted.kernel.pure`."""
+    """See `hatwisted.kernel.queueends`."""
 
     cdef readonly int64_t queue_id
     cdef public int64_t max_offset, max_physical, _end, _written, _file_end
@@ -63,7 +63,7 @@ cdef class QueueTail:
         return PyByteArray_AS_STRING(self._tail) + waiting
 
     def gather(self, int64_t first_index, bytes entries not None, int64_t physical):
-        """See `hatwisted.kernel.pure`."""
+        """See `hatwisted.kernel.queueends`."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(entries)
         cdef char *place = self._room(first_index, size, physical)
         if place == NULL:
@@ -73,7 +73,7 @@ cdef class QueueTail:
         return True
 
     def _advance(self, int64_t end, bytes entries not None):
-        """See `hatwisted.kernel.pure`."""
+        """See `hatwisted.kernel.queueends`."""
         cdef const char *last = PyBytes_AS_STRING(entries) + PyBytes_GET_SIZE(entries) - ENTRY
         if PyBytes_GET_SIZE(entries) < ENTRY:
             raise ValueError("no entry")
@@ -89,7 +89,7 @@ cdef struct Slot:
 
 
 cdef class QueueMap:
-    """See `hatwisted.kernel.pure`. Slots refer to what the dict holds; one whose queue was removed stays used, without
+    """See `hatwisted.kernel.queueends`. Slots refer to what the dict holds; one whose queue was removed stays used, without
     a queue, until the slots are made anew."""
 
     cdef dict _queues
@@ -108,7 +108,7 @@ cdef class QueueMap:
         free(self._slots)
 
     def put(self, QueueTail queue not None):
-        """See `hatwisted.kernel.pure`."""
+        """See `hatwisted.kernel.queueends`."""
         key = (queue.topic, queue.queue_id)
         if key in self._queues:
             raise KeyError(f"{key} is there")
@@ -118,7 +118,7 @@ cdef class QueueMap:
         self._link(queue)
 
     def remove(self, QueueTail queue not None):
-        """See `hatwisted.kernel.pure`."""
+        """See `hatwisted.kernel.queueends`."""
         cdef Slot *slot = self._slot_of(queue_hash(queue._name, queue._name_size, queue.queue_id), <PyObject *>queue)
         if slot == NULL:
             raise KeyError(f"{queue.topic!r}, {queue.queue_id} isn't there")
