@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.kernel.heldputs import HeldPuts
-from hatwisted.kernel.queueends import QueueMap
+from hatwisted.kernel.queueends import QueueMap as QueueMap
 from hatwisted.kernel.queueends import QueueTail as QueueTail
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
