@@ -44,9 +44,10 @@ def extensions() -> list[Extension]:
                 "hatwisted/kernel/slots.h",
                 "hatwisted/kernel/sha1lanes.h",
                 "hatwisted/kernel/fetch.h",
+                "hatwisted/kernel/siphash.h",
                 *(
                     f"hatwisted/kernel/{name}.pxi"
-                    for name in ("sendlexer", "sendanswer", "crc", "wholerecord")
+                    for name in ("sendlexer", "sendanswer", "crc", "wholerecord", "queuemap")
                 ),
             ],
             include_dirs=["hatwisted/kernel"],

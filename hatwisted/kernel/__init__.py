@@ -6,8 +6,8 @@ and a C compiler is there, and one in Python (`pure`), which is the oracle of th
 `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results
 are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it
 leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all parts at once;
-`appendrun` holds what has been encoded, `heldputs` what waits for disk or slave, `limits` says how much one call
-builds.
+`appendrun` holds what has been encoded, `heldputs` what waits for disk or slave, `queueends` has the ends of
+queues in Python, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
@@ -19,9 +19,11 @@ builds.
 * `SendAnswers`: the answers to stored sends, in one buffer.
 * `SettledPuts`: counts stored puts, and holds those that wait without what only their append needed.
 * `QueueTail`: the end of a queue, whose newest entries gather in memory.
+* `QueueMap`: these by topic and queue id.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
 * `whole_records`: plain records followed and checked; None where the walk does it all by columns.
+* `own_records`: which records are those that a queue's entries name; None where each is looked at in Python.
 * `plain_columns`: plain records as columns; None where `logcodec.scan` makes them.
 * `plain_pairs`: their properties; None where `logcodec.propertyareas` takes them apart.
 * `copy_spans`, `span_crcs`, `split_spans`: substrings copied together, their checksums, their parts; None where
@@ -35,6 +37,7 @@ from hatwisted.kernel.appendrun import UNLIMITED, AppendRun
 from hatwisted.kernel.choice import (
     COMPILED,
     ItemLinker,
+    QueueMap,
     QueueTail,
     RunEncoder,
     SendAnswers,
@@ -44,6 +47,7 @@ from hatwisted.kernel.choice import (
     copy_spans,
     decode_batch,
     fitting_frames,
+    own_records,
     plain_columns,
     plain_pairs,
     signing_key,
@@ -62,6 +66,7 @@ __all__ = [
     "UNLIMITED",
     "AppendRun",
     "ItemLinker",
+    "QueueMap",
     "QueueTail",
     "RunEncoder",
     "SendAnswers",
@@ -72,6 +77,7 @@ __all__ = [
     "decode_batch",
     "fitting_frames",
     "message_ids",
+    "own_records",
     "plain_columns",
     "plain_pairs",
     "signing_key",

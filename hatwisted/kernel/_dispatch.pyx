@@ -33,7 +33,7 @@ cdef extern from "fetch.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef enum:
     ROOM = 2048
@@ -48,6 +48,8 @@ cdef enum:
 if (MAX_RECORDS != ROOM or INDEX_ITEMS != ITEMS or layout.QUEUE_ENTRY_SIZE != ENTRY or QUEUE_TAIL != TAIL
         or JOINED_BYTES != JOINED):
     raise ImportError("this was built for other sizes")
+
+include "queuemap.pxi"
 
 cdef int UNQUEUED = layout.SYS_UNQUEUED
 cdef int TRANSACTION = layout.SYS_TRANSACTION_MASK
@@ -66,6 +68,7 @@ cdef struct Queue:
     int32_t last
     int32_t count
     int64_t next_offset
+    uint64_t hash
 
 
 cdef struct Found:
@@ -85,6 +88,7 @@ cdef struct Found:
     int64_t physical[ITEMS]
     int64_t timestamps[ITEMS]
     short slots[SLOTS]
+    PyObject *tails[ROOM]
     char joined[JOINED]
 
 
@@ -144,6 +148,7 @@ cdef int find_queue(Found *found, const char *topic, int32_t size, int32_t queue
     queue = &found.queue[number]
     queue.topic, queue.topic_size, queue.queue_id = topic, size, queue_id
     queue.prefix = prefix * 31 + 35  # "#" stands between topic and key
+    queue.hash = queue_hash(topic, size, queue_id)
     queue.first = queue.last = -1
     queue.count = 0
     return number
@@ -263,62 +268,38 @@ cdef bytes entries_of(Found *found, Queue *queue):
     return out
 
 
-cdef class QueueTail:
-    """See `hatwisted.kernel.pure`."""
+cdef bint gather_run(QueueTail tail, Found *found, Queue *queue) except -1:
+    """Have a queue take the entries of its run; False if it doesn't."""
+    cdef char *place = tail._room(
+        found.queue_offsets[queue.first], <int64_t>queue.count * ENTRY, found.offsets[queue.first]
+    )
+    if place == NULL:
+        return False
+    put_entries(place, found, queue)
+    tail.max_physical = found.offsets[queue.last] + found.sizes[queue.last]
+    return True
 
-    cdef readonly str topic
-    cdef readonly int64_t queue_id
-    cdef public int64_t max_offset, max_physical, _end, _written, _file_end
-    cdef readonly bytearray _tail
-    cdef object _on_tail
 
-    def __cinit__(self, *_, **__):
-        self._tail = bytearray()
-
-    def __init__(self, str topic not None, int64_t queue_id, on_tail):
-        self.topic, self.queue_id, self._on_tail = topic, queue_id, on_tail
-
-    cdef char *_room(self, int64_t first_index, int64_t size, int64_t physical) except? NULL:
-        """Where so many bytes of entries go; NULL if the tail doesn't take them."""
-        cdef Py_ssize_t waiting = PyByteArray_GET_SIZE(self._tail)
-        if (first_index != self.max_offset or physical < self.max_physical or waiting + size > TAIL or size < ENTRY
-                or self._written + waiting + size > self._file_end):
-            return NULL
-        if not waiting:
-            self._on_tail(self)
-        PyByteArray_Resize(self._tail, waiting + size)
-        self._end = self._written + waiting + size
-        self.max_offset = self._end // ENTRY
-        return PyByteArray_AS_STRING(self._tail) + waiting
-
-    def gather(self, int64_t first_index, bytes entries not None, int64_t physical):
-        """See `hatwisted.kernel.pure`."""
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(entries)
-        cdef char *place = self._room(first_index, size, physical)
-        if place == NULL:
-            return False
-        memcpy(place, PyBytes_AS_STRING(entries), size)
-        self.max_physical = get64(place + size - ENTRY) + <int32_t>get32(place + size - ENTRY + 8)
-        return True
-
-    def _advance(self, int64_t end, bytes entries not None):
-        """See `hatwisted.kernel.pure`."""
-        cdef const char *last = PyBytes_AS_STRING(entries) + PyBytes_GET_SIZE(entries) - ENTRY
-        if PyBytes_GET_SIZE(entries) < ENTRY:
-            raise ValueError("no entry")
-        self._end = end
-        self.max_offset = end // ENTRY
-        self.max_physical = get64(last) + <int32_t>get32(last + 8)
-
-    cdef bint _take(self, Found *found, Queue *queue) except -1:
-        cdef char *place = self._room(
-            found.queue_offsets[queue.first], <int64_t>queue.count * ENTRY, found.offsets[queue.first]
-        )
-        if place == NULL:
-            return False
-        put_entries(place, found, queue)
-        self.max_physical = found.offsets[queue.last] + found.sizes[queue.last]
-        return True
+cdef void fetch_tails(Found *found, QueueMap queues) noexcept:
+    """Ask for what will be looked at of each queue, in steps: each reads what the one before has asked for."""
+    cdef int number
+    cdef QueueTail tail
+    for number in range(found.queues):
+        fetch(<const char *>queues._first(found.queue[number].hash))
+    for number in range(found.queues):
+        found.tails[number] = queues._guess(found.queue[number].hash)
+        if found.tails[number] != NULL:
+            fetch(<const char *>found.tails[number])
+            fetch(<const char *>found.tails[number] + LINE)
+    for number in range(found.queues):
+        if found.tails[number] != NULL:
+            tail = <QueueTail>found.tails[number]
+            fetch(tail._name)
+            fetch(<const char *><PyObject *>tail._tail)
+    for number in range(found.queues):
+        if found.tails[number] != NULL:
+            tail = <QueueTail>found.tails[number]
+            fetch(PyByteArray_AS_STRING(tail._tail) + PyByteArray_GET_SIZE(tail._tail))
 
 
 cdef struct Source:
@@ -421,22 +402,23 @@ cdef void take_all(Found *found, Source *source, int64_t base, bint keys) noexce
         found.position += found.sizes[found.records - 1]
 
 
-cdef object outcome(Found *found, int64_t needed, dict queues, list grown):
+cdef object outcome(Found *found, int64_t needed, QueueMap queues, list grown):
     cdef Queue *queue
+    cdef QueueTail tail
     cdef int number
     if not found.records:
         return None
+    fetch_tails(found, queues)
     runs = []
     for number in range(found.queues):
         queue = &found.queue[number]
         if queue.count:
-            topic = PyUnicode_FromStringAndSize(queue.topic, queue.topic_size)
-            tail = queues.get((topic, queue.queue_id))
-            if tail is not None and (<QueueTail?>tail)._take(found, queue):
+            tail = queues._find(queue.hash, queue.topic, queue.topic_size, queue.queue_id)
+            if tail is not None and gather_run(tail, found, queue):
                 grown.append(tail)
                 continue
             runs.append(QueueRun(
-                topic,
+                PyUnicode_FromStringAndSize(queue.topic, queue.topic_size),
                 queue.queue_id,
                 found.queue_offsets[queue.first],
                 found.offsets[queue.first],
@@ -455,7 +437,7 @@ cdef object outcome(Found *found, int64_t needed, dict queues, list grown):
     )
 
 
-def usual_records(list pieces not None, int64_t base, bint keys, dict queues not None, list grown not None):
+def usual_records(list pieces not None, int64_t base, bint keys, QueueMap queues not None, list grown not None):
     """See `hatwisted.kernel.pure`."""
     global spare
     cdef Source source

@@ -21,7 +21,7 @@ cdef extern from "slots.h":
 
 include "sendanswer.pxi"
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand

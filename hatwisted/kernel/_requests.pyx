@@ -10,6 +10,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from hatwisted.kernel.limits import SEEN_TOPICS
+from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.remoting import SendCommand
 from hatwisted.wire.requestheader import NOT_SAID, SendHeader
 
@@ -19,7 +21,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

@@ -11,6 +11,8 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
+from hatwisted.kernel.limits import SEEN_TOPICS
+from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.remoting import SignedSendCommand
 from hatwisted.wire.signedsend import SignedSendHeader
 
@@ -20,7 +22,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 11
+INTERFACE = 12
 
 cdef object COMMAND = SignedSendCommand
 cdef object HEADER = SignedSendHeader

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from hatwisted.kernel import pure
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
+from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 11
+INTERFACE: Final = 12
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
@@ -57,7 +58,9 @@ signing_key: pure.SigningKey | None = pure.signing_key
 check_signatures: pure.CheckSignatures | None = pure.check_signatures
 UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
+QueueMap = pure.QueueMap
 whole_records: WholeRecords | None = pure.whole_records
+own_records: OwnRecords | None = pure.own_records
 plain_columns: PlainColumns | None = pure.plain_columns
 copy_spans: CopySpans | None = pure.copy_spans
 span_crcs: SpanSums | None = pure.span_crcs
@@ -80,11 +83,13 @@ if COMPILED and not TYPE_CHECKING:
         check_signatures = _parts["_signatures"].check_signatures
     UsualPuts = _parts["_admission"].UsualPuts
     QueueTail = _parts["_dispatch"].QueueTail
+    QueueMap = _parts["_dispatch"].QueueMap
     usual_records = _parts["_dispatch"].usual_records
     ItemLinker = _parts["_index"].ItemLinker
     take_frames = _parts["_frames"].take_frames
     fitting_frames = _parts["_frames"].fitting_frames
     whole_records = _parts["_walk"].whole_records
+    own_records = _parts["_walk"].own_records
     plain_columns = _parts["_columns"].plain_columns
     copy_spans = _parts["_columns"].copy_spans
     plain_pairs = _parts["_columns"].plain_pairs

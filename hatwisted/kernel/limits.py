@@ -18,3 +18,6 @@ QUEUE_TAIL: Final = 4096
 
 JOINED_BYTES: Final = 512 << 10
 """Of records that lie in more than one piece of what has come over a link; a run ends where they take more."""
+
+SEEN_TOPICS: Final = 1024
+"""Topics of sends that are remembered as objects; another one takes the place of one that its bytes point to."""

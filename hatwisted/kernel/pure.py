@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.kernel.heldputs import HeldPuts
-from hatwisted.kernel.limits import QUEUE_TAIL
+from hatwisted.kernel.queueends import QueueMap as QueueMap
+from hatwisted.kernel.queueends import QueueTail as QueueTail
 from hatwisted.logcodec.encoder import RecordEncoder
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
-from hatwisted.logcodec.queueentry import PLACE
+from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.haframe import Buffer, FittingFrames, TakeFrames
@@ -113,59 +114,6 @@ UsualPuts = None
 """In Python, that is Admission's work alone."""
 
 
-class QueueTail:
-    """Where a queue ends, and the newest of its entries, which gather in memory.
-
-    `max_offset` is the index of the next entry, `max_physical` the end (log offset) of the newest record named
-    here, 0 if there is none. To a subclass that keeps files, `_end`, `_written` and `_file_end` are bytes of the
-    queue's stream: all of it, what is in files, and what their last one has room for. What is between the first
-    two is `_tail`.
-
-    - topic, queue_id: of the queue
-    - on_tail: called with it when entries begin to wait in memory
-    """
-
-    def __init__(self, topic: str, queue_id: int, on_tail: Callable[[Any], None]) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self._on_tail = on_tail
-        self._tail = bytearray()
-        self.max_offset = self.max_physical = 0
-        self._end = self._written = self._file_end = 0
-
-    def gather(self, first_index: int, entries: bytes, physical: int) -> bool:
-        """Take entries into the tail if they follow the queue's last one and the tail has room for them;
-        otherwise do nothing.
-
-        - first_index: queue offset of the first entry
-        - entries: their bytes
-        - physical: log offset of the record that the first one names
-        """
-        tail = self._tail
-        waiting = len(tail) + len(entries)
-        end = self._written + waiting
-        if (
-            first_index != self.max_offset
-            or physical < self.max_physical
-            or waiting > QUEUE_TAIL
-            or end > self._file_end
-            or len(entries) < layout.QUEUE_ENTRY_SIZE
-        ):
-            return False
-        if not tail:
-            self._on_tail(self)
-        tail += entries
-        self._advance(end, entries)
-        return True
-
-    def _advance(self, end: int, entries: bytes) -> None:
-        """The stream now ends there, with these as the last."""
-        self._end = end
-        self.max_offset = end // layout.QUEUE_ENTRY_SIZE
-        physical, size = PLACE.unpack_from(entries, len(entries) - layout.QUEUE_ENTRY_SIZE)
-        self.max_physical = physical + size
-
-
 class QueueRun(NamedTuple):
     """Records of a piece of log that follow one another in a queue.
 
@@ -198,10 +146,8 @@ class UsualRun(NamedTuple):
     needed: int
 
 
-UsualRecords = Callable[
-    [list[Buffer], int, bool, Mapping[tuple[str, int], QueueTail], list[Any]], UsualRun | None
-]
-"""(pieces of log, physical offset of the first byte, are messages indexed, queues by topic and id, grown) -> None
+UsualRecords = Callable[[list[Buffer], int, bool, QueueMap, list[Any]], UsualRun | None]
+"""(pieces of log, physical offset of the first byte, are messages indexed, queues, grown) -> None
 if the first record isn't usual. Queues gather what they can; `grown` gets those that have."""
 
 usual_records: UsualRecords | None = None
@@ -213,6 +159,9 @@ fitting_frames: FittingFrames | None = None
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""
+
+own_records: OwnRecords | None = None
+"""In Python, `QueueRecords.has` is asked of each."""
 
 plain_columns: PlainColumns | None = None
 copy_spans: CopySpans | None = None

@@ -1,12 +1,13 @@
 """Is a record the one that a queue's entry says it is? Each names its topic, queue and both its offsets itself.
 
-Checked for each message that is read for a consumer, so it's one unpack and a few comparisons. The body's checksum
-isn't part of it: consumers check that themselves.
+Checked for each message that is read for a consumer, so it's one unpack and a few comparisons, or a loop of the
+compiled kernel. The body's checksum isn't part of it: consumers check that themselves.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from hatwisted.wire import layout
@@ -20,10 +21,10 @@ _WIDE: Final = layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
 class QueueRecords:
     """The fields that all records of one queue share."""
 
-    __slots__ = ("_topic_fields", "queue_id", "topic")
+    __slots__ = ("_topic_fields", "queue_id", "raw_topic", "topic")
 
     def __init__(self, topic: str, queue_id: int) -> None:
-        raw = topic.encode()
+        raw = self.raw_topic = topic.encode()
         self.topic = topic
         self.queue_id = queue_id
         self._topic_fields = {
@@ -43,13 +44,13 @@ class QueueRecords:
         if size < layout.FIXED_SIZE or at + size > len(data):
             return False
         total, magic, queue_id, index, offset, flags, body = _HEAD.unpack_from(data, at)
-        topic_at = at + layout.BODY_AT + body
+        body_at = at + layout.BODY_AT
         if flags & _WIDE:
             wide = bool(flags & layout.SYS_BORN_HOST_V6) + bool(flags & layout.SYS_STORE_HOST_V6)
             if size < layout.FIXED_SIZE + wide * layout.IPV6_EXTRA:
                 return False
             body_at = at + layout.BODY_AT + wide * layout.IPV6_EXTRA
-            topic_at = body_at + _LENGTH.unpack_from(data, body_at - _LENGTH.size)[0]
+            (body,) = _LENGTH.unpack_from(data, body_at - _LENGTH.size)
         field = self._topic_fields.get(magic)
         return (
             index == queue_offset
@@ -57,5 +58,11 @@ class QueueRecords:
             and queue_id == self.queue_id
             and total == size
             and field is not None
-            and data.startswith(field, topic_at)
+            and body >= 0
+            and data.startswith(field, body_at + body, at + size)
         )
+
+
+OwnRecords = Callable[[bytes, int, list[tuple[int, int]], list[int], QueueRecords], int]
+"""(bytes of the log, offset of the first, records as (physical offset, size), their queue offsets, queue) -> how
+many of the first are the queue's, as `QueueRecords.has` says. The next one, if any, is still to be asked about."""

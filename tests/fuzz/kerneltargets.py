@@ -67,9 +67,9 @@ def batch(data: bytes) -> None:
 def usual(data: bytes) -> None:
     if KERNEL.usual_records is None:
         return
-    found = KERNEL.usual_records([data], BASE, True, {}, [])
+    found = KERNEL.usual_records([data], BASE, True, KERNEL.QueueMap(), [])
     cut = len(data) * 3 // 5
-    assert KERNEL.usual_records([data[:cut], data[cut:]], BASE, True, {}, []) == found
+    assert KERNEL.usual_records([data[:cut], data[cut:]], BASE, True, KERNEL.QueueMap(), []) == found
     if found is not None:
         assert 0 < found.size <= len(data)
         assert told(found) == by_columns(data[: found.size], BASE, True)

@@ -258,7 +258,7 @@ class Dispatcher:
         base, index = self.reput_offset, self._index
         if usual_records is None or base < self._known_below or base <= index.end_physical:
             return False
-        found = usual_records(pieces, base, index.wanted, self._queues.by_name, self._grown)
+        found = usual_records(pieces, base, index.wanted, self._queues.map, self._grown)
         if found is None:
             return False
         self._next_offset = end = base + found.size

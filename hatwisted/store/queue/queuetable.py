@@ -14,6 +14,7 @@ from os.path import join
 
 from twisted.logger import Logger
 
+from hatwisted.kernel import QueueMap
 from hatwisted.logcodec.queueentry import DEFAULT_FILE_SIZE, ENTRY_SIZE, PLACE
 from hatwisted.store.errors import StoreError
 from hatwisted.store.interfaces import IFileSystem
@@ -58,15 +59,12 @@ class ConsumeQueueTable:
         self._file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
         self._read_only = read_only
         self._open = OpenFiles(fs, open_files, read_only)
-        self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.map = QueueMap()
+        """All queues in service, as the kernel finds them."""
+        self._queues: Mapping[tuple[str, int], ConsumeQueue] = self.map.by_name
         self._tails: dict[ConsumeQueue, None] = {}
         self._tails_watcher: Callable[[], None] = lambda: None
         self.deleted = DeletedQueues(fs, root + DELETED_SUFFIX, self._over)
-
-    @property
-    def by_name(self) -> Mapping[tuple[str, int], ConsumeQueue]:
-        """All queues in service, by topic and queue id."""
-        return self._queues
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -88,7 +86,8 @@ class ConsumeQueueTable:
         can't be the name of a folder: it came out of the log and may be anything."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
-            queue = self._queues[topic, queue_id] = self._made(topic, queue_id)
+            queue = self._made(topic, queue_id)
+            self.map.put(queue)
         return queue
 
     def append(self, topic: str, queue_id: int, first_index: int, entries: bytes) -> ConsumeQueue:
@@ -173,7 +172,8 @@ class ConsumeQueueTable:
         can't be loaded. Bounds are known after `recover`."""
         for topic in self._fs.listdir(self._root):
             for name in self._queue_folders(topic):
-                queue = self._queues[topic, int(name)] = self._made(topic, int(name))
+                queue = self._made(topic, int(name))
+                self.map.put(queue)
                 queue.load()
         self.deleted.load_all()
 
@@ -224,7 +224,7 @@ class ConsumeQueueTable:
         queue.write_out()
         if self._fs.exists(queue.folder):
             self.deleted.take(queue.folder, queue.topic, queue.queue_id, queue.max_physical)
-        del self._queues[queue.topic, queue.queue_id]
+        self.map.remove(queue)
         queue.abandon()
 
     def datasync(self) -> None:

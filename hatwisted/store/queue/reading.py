@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from hatwisted.kernel import own_records
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.interfaces import Buffer
@@ -272,10 +273,11 @@ class _Choice:
     def read(self) -> list[Buffer]:
         """The chosen records' bytes, one log read for each run of neighbours."""
         buffers: list[Buffer] = []
-        indexes = iter(self._indexes)
+        done = 0
         for run in _runs(self._log, self.chosen):
             data, base = self._run_bytes(run), run[0][0]
-            self._check(data, base, zip(run, indexes, strict=False))
+            self._check(data, base, run, list(self._indexes[done : done + len(run)]))
+            done += len(run)
             if sum(size for _, size in run) == len(data):
                 buffers.append(data)
             else:
@@ -283,11 +285,13 @@ class _Choice:
                 buffers += [view[position - base : position - base + size] for position, size in run]
         return buffers
 
-    def _check(self, data: bytes, base: int, entries: Iterable[tuple[tuple[int, int], int]]) -> None:
-        has = self._records.has
-        for (position, size), index in entries:
-            if not has(data, position - base, size, index, position):
-                raise WrongEntry(self._records.topic, self._records.queue_id, index, position)
+    def _check(self, data: bytes, base: int, run: list[tuple[int, int]], indexes: list[int]) -> None:
+        """Raises WrongEntry for the first record that isn't the queue's. indexes: the records' queue offsets."""
+        records = self._records
+        known = 0 if own_records is None else own_records(data, base, run, indexes, records)
+        for (position, size), index in zip(run[known:], indexes[known:], strict=True):
+            if not records.has(data, position - base, size, index, position):
+                raise WrongEntry(records.topic, records.queue_id, index, position)
 
     def _run_bytes(self, run: list[tuple[int, int]]) -> bytes:
         """What the log has there; less than the entries say if they are wrong."""
@@ -332,7 +336,7 @@ class _Choice:
         }
         for run in _runs(self._log, list(there)):
             data, base = self._run_bytes(run), run[0][0]
-            self._check(data, base, ((entry, there[entry]) for entry in run))
+            self._check(data, base, run, [there[entry] for entry in run])
             view = memoryview(data)
             for position, size in run:
                 yield position, view[position - base : position - base + size]

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.kernel.limits import SEEN_TOPICS
 from hatwisted.wire.remoting import MAX_FRAME, MAX_HEADER, RemotingCommand
 from tests.support.kerneltwins import NOT_BUILT, compiled
 
@@ -111,6 +112,21 @@ class Scenes:
                 self.assertEqual(position, 3 * len(data))
                 self.assertIsNot(commands[0].ext, commands[1].ext)
                 self.assert_as_received(data * 3)
+
+        def topics_of(self, names: list[str]) -> list[str]:
+            data = b"".join(frame(header(self.fields | {"b": name})) for name in names)
+            topics = [command.header.topic for command in self.taken(data)[0]]  # type: ignore[attr-defined]
+            self.assertEqual(topics, names)
+            return topics
+
+        def test_topics_come_again_as_the_same_objects(self) -> None:
+            """Those that others haven't taken the place of; and none that is longer than a topic may be."""
+            topics = self.topics_of([f"Topic{number}" for number in range(64)] * 2)
+            self.assertGreater(sum(topics[number] is topics[64 + number] for number in range(64)), 48)
+            self.topics_of([f"T{number:04d}" for number in range(3 * SEEN_TOPICS)] * 2)
+            for length, kept in ((127, True), (128, False)):
+                first, _, again = self.topics_of(["t" * length, "T", "t" * length])
+                self.assertIs(first is again, kept)
 
         def test_all_escapes_of_one_byte(self) -> None:
             usual = header(self.fields)

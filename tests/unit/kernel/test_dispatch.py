@@ -27,7 +27,7 @@ class UsualRecordTests(SynchronousTestCase):
     def setUp(self) -> None:
         if NOT_BUILT:
             self.skipTest(NOT_BUILT)
-        self.in_pieces = partial(compiled().usual_records, queues={}, grown=[])
+        self.in_pieces = partial(compiled().usual_records, queues=compiled().QueueMap(), grown=[])
 
     def usual(self, data: bytes, base: int, keys: bool) -> Any:
         return self.in_pieces([data], base, keys)
@@ -161,7 +161,7 @@ class TailTests(SynchronousTestCase):
     ) -> None:
         data = piece(fields)
         plain, oracle, found = (
-            compiled().usual_records([data], BASE, True, {}, []),
+            compiled().usual_records([data], BASE, True, compiled().QueueMap(), []),
             Queues(pure),
             Queues(compiled()),
         )
@@ -174,7 +174,7 @@ class TailTests(SynchronousTestCase):
                 for queues in (oracle, found):
                     queues.add(run.topic, run.queue_id, start, room, physical)
         told: list[Any] = []
-        quick = compiled().usual_records([data], BASE, True, found.by_name, told)
+        quick = compiled().usual_records([data], BASE, True, found.map, told)
         left = [run for run in plain.runs if not oracle.gather(run)]
         self.assertEqual(quick.runs, left)
         self.assertEqual((quick.records, quick.size, quick.hashes), (plain.records, plain.size, plain.hashes))
@@ -214,12 +214,13 @@ class TailTests(SynchronousTestCase):
 
         data = piece([PLAIN], first=0)
         for twin in (pure, compiled()):
-            queue = Queues(twin).add("T", 0, 0, 10, 0, fail)
+            queues = Queues(twin)
+            queue = queues.add("T", 0, 0, 10, 0, fail)
             with self.assertRaises(ZeroDivisionError):
                 queue.gather(0, bytes(20), 0)
             self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
         with self.assertRaises(ZeroDivisionError):
-            compiled().usual_records([data], BASE, True, {("T", 0): queue}, [])
+            compiled().usual_records([data], BASE, True, queues.map, [])
         self.assertEqual((queue.max_offset, bytes(queue._tail)), (0, b""))
 
     def test_of_queues_that_have_grown_before_an_error_is_told(self) -> None:
@@ -228,7 +229,7 @@ class TailTests(SynchronousTestCase):
         queues.add("U", 0, 0, 10, 0, lambda queue: 1 // 0)
         data = piece([PLAIN, PLAIN | {"topic": "U"}], first=0)
         with self.assertRaises(ZeroDivisionError):
-            compiled().usual_records([data], BASE, True, queues.by_name, told)
+            compiled().usual_records([data], BASE, True, queues.map, told)
         self.assertEqual(told, [queues.by_name["T", 0]])
 
     def test_less_than_an_entry_is_none(self) -> None:
@@ -243,16 +244,96 @@ class TailTests(SynchronousTestCase):
             self.assertEqual(queue.max_offset, QUEUE_TAIL // layout.QUEUE_ENTRY_SIZE)
 
     def test_only_tails_are_taken_for_queues(self) -> None:
-        data = piece([PLAIN], first=0)
         with self.assertRaises(TypeError):
-            compiled().usual_records([data], BASE, True, {("T", 0): object()}, [])
+            compiled().QueueMap().put(object())
+        with self.assertRaises(TypeError):
+            compiled().usual_records([piece([PLAIN], first=0)], BASE, True, {}, [])
+
+
+class QueueMapTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        if NOT_BUILT:
+            self.skipTest(NOT_BUILT)
+
+    @examples(60)
+    @given(st.lists(st.tuples(st.booleans(), st.integers(0, 300)), max_size=600), st.integers(0, 200))
+    def test_queues_in_service_are_found_and_no_others(
+        self, changes: list[tuple[bool, int]], first: int
+    ) -> None:
+        """With queues by the hundred, so that places are taken, left and made anew."""
+        oracle, found = Queues(pure), Queues(compiled())
+        for put, number in [(True, each) for each in range(first)] + changes:
+            name = f"T{number // 4}", number % 4
+            for queues in (oracle, found):
+                if put and name not in queues.by_name:
+                    queues.add(*name, 0, 1, 0)
+                elif not put and name in queues.by_name:
+                    queues.map.remove(queues.by_name[name])
+        self.assertEqual(list(found.by_name), list(oracle.by_name))
+        names = [(f"T{number // 4}", number % 4) for number in range(301)]
+        data = piece([PLAIN | {"topic": topic, "queue_id": queue_id} for topic, queue_id in names], first=0)
+        told: list[Any] = []
+        quick = compiled().usual_records([data], BASE, True, found.map, told)
+        self.assertEqual(told, [found.by_name[name] for name in names if name in found.by_name])
+        left = [(run.topic, run.queue_id) for run in quick.runs]
+        self.assertEqual(left, [name for name in names if name not in found.by_name])
+
+    def test_a_listener_may_take_queues_out_of_service(self) -> None:
+        queues, told = Queues(compiled()), list[Any]()
+
+        def remove(queue: Any) -> None:
+            queues.map.remove(queues.by_name["U", 0])
+
+        queues.add("T", 0, 0, 10, 0, remove)
+        queues.add("U", 0, 0, 10, 0)
+        data = piece([PLAIN, PLAIN | {"topic": "U"}], first=0)
+        quick = compiled().usual_records([data], BASE, True, queues.map, told)
+        self.assertEqual(told, [queues.by_name["T", 0]])
+        self.assertEqual([run.topic for run in quick.runs], ["U"])
+
+    def test_topics_that_no_usual_record_has_are_kept_apart(self) -> None:
+        found = Queues(compiled())
+        for topic in ("\xe4", "\udcff", "", "T\0"):
+            found.add(topic, 0, 0, 10, 0)
+            self.assertIs(found.by_name[topic, 0].topic, topic)
+        quick = compiled().usual_records([piece([PLAIN], first=0)], BASE, True, found.map, [])
+        self.assertEqual([run.topic for run in quick.runs], ["T"])
+        for queue in list(found.by_name.values()):
+            found.map.remove(queue)
+        self.assertEqual(dict(found.by_name), {})
+
+    def test_a_name_is_there_once_and_goes_with_its_queue(self) -> None:
+        for twin in (pure, compiled()):
+            queues, others = Queues(twin), Queues(twin)
+            queue, other = queues.add("T", 0, 0, 10, 0), others.add("T", 0, 0, 10, 0)
+            for refused in (queue, other):
+                with self.assertRaises(KeyError):
+                    queues.map.put(refused)
+            with self.assertRaises(KeyError):
+                queues.map.remove(other)
+            self.assertEqual(dict(queues.by_name), {("T", 0): queue})
+            queues.map.remove(queue)
+            with self.assertRaises(KeyError):
+                queues.map.remove(queue)
+            with self.assertRaises(TypeError):
+                queues.by_name["T", 0] = queue
+            queues.map.put(other)
+            self.assertEqual(dict(queues.by_name), {("T", 0): other})
+
+    def test_a_queue_keeps_its_name(self) -> None:
+        queue = Queues(compiled()).add("T", 0, 0, 10, 0)
+        with self.assertRaises(TypeError):
+            queue.__init__("U", 0, print)
+        with self.assertRaises(AttributeError):
+            queue.topic = "U"
 
 
 class Queues:
     """Tails of one twin, without files; what was asked of them."""
 
     def __init__(self, twin: Any) -> None:
-        self.by_name: dict[tuple[str, int], Any] = {}
+        self.map = twin.QueueMap()
+        self.by_name = self.map.by_name
         self.begun: list[tuple[str, int]] = []
         self.said: list[bool] = []
         self._twin = twin
@@ -265,7 +346,7 @@ class Queues:
         queue._end = queue._written = begin * layout.QUEUE_ENTRY_SIZE
         queue._file_end = queue._end + room * layout.QUEUE_ENTRY_SIZE
         queue.max_offset, queue.max_physical = begin, physical
-        self.by_name[topic, queue_id] = queue
+        self.map.put(queue)
         return queue
 
     def _begun(self, queue: Any) -> None:

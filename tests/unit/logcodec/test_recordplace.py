@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec.encoder import RecordEncoder
@@ -11,6 +13,8 @@ from hatwisted.wire import layout
 
 V4, V6 = b"\x0a\0\0\1\0\0\x2a\x9f", bytes(15) + b"\1\0\0\x2a\x9f"
 AT = 7000
+
+LENGTH = struct.Struct(">i")
 
 
 def record(topic: str = "orders", queue_id: int = 3, queue_offset: int = 41, host: bytes = V4) -> bytes:
@@ -59,3 +63,19 @@ class PlaceTests(SynchronousTestCase):
         self.assertTrue(QueueRecords("t", 3).has(bytes(raw), 0, len(raw), 41, AT))
         raw[layout.SYS_FLAG_AT + 3] ^= layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6
         self.assertFalse(QueueRecords("t", 3).has(bytes(raw), 0, len(raw), 41, AT))
+
+    def test_a_topic_is_looked_for_within_the_record(self) -> None:
+        """A length that leads behind it, or before it, to where the topic's name stands, too."""
+        raw = record()
+        field = raw.rindex(b"\x06orders")
+        queue = QueueRecords("orders", 3)
+        for more, data, at in (
+            (len(raw), raw + raw, 0),
+            (-len(raw), raw + raw, len(raw)),
+            (-2 * len(raw), raw, 0),
+        ):
+            (length,) = LENGTH.unpack_from(raw, layout.BODY_LENGTH_AT)
+            lied = bytearray(data)
+            LENGTH.pack_into(lied, at + layout.BODY_LENGTH_AT, length + more)
+            lied[at + field + 1] ^= 1
+            self.assertFalse(queue.has(bytes(lied), at, len(raw), 41, AT), more)

@@ -26,6 +26,7 @@ class AnyRecords:
     """For reads that are about the choice of entries: whatever lies there is a record of the queue."""
 
     topic = "T"
+    raw_topic = b"T"
     queue_id = 0
 
     def has(self, data, at, size, queue_offset, physical_offset):
