@@ -14,6 +14,7 @@ from unittest.mock import patch
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 
@@ -152,6 +153,12 @@ class SameTests(DamageCase):
         self.assertEqual(told(result), [self.place(30), self.place(60)])
         self.assertEqual({each.kind for each in result.differences}, {Kind.MISSING})
 
+    def test_in_hive_folders_whose_null_has_a_name(self) -> None:
+        self.spoil()
+        pq.write_to_dataset(self.rows(), self.table, partition_cols=["topic"])
+        result = self.audit()
+        self.assertEqual((result.identical, told(result)), (True, self.places))
+
     def test_only_the_columns_of_a_table_are_compared(self) -> None:
         self.spoil()
         for number, columns in enumerate(
@@ -183,8 +190,8 @@ class SameTests(DamageCase):
         begins = [begin for begin, _ in self.places]
         for number, (gone, words) in enumerate(
             (
-                (begins, "no row for 4 damaged ranges of the log"),
-                (begins[:1], "no row for 1 damaged range of the log"),
+                (begins, "no row of damage for 4 damaged ranges of the log"),
+                (begins[:1], "no row of damage for 1 damaged range of the log"),
             )
         ):
             self.table = str(self.folder / f"table-{number}")
@@ -224,6 +231,22 @@ class DifferentTests(DamageCase):
         (difference,) = result.differences
         self.assertTrue(str(difference).endswith(f"1 record; first at {self.begin + 1}"))
         self.assertEqual(told(result), [*self.places[:2], self.places[3]])
+
+    def test_those_apart_are_ranges_of_their_own(self) -> None:
+        def moved(rows: pa.Table) -> pa.Table:
+            for begin, _ in self.places:
+                rows = with_value(rows, begin, physical_offset=begin + 1)
+            return rows
+
+        self.land(moved)
+        for split_bytes in (700, 1 << 20):
+            result = self.audit(split_bytes)
+            places = [(begin + 1, end + 1) for begin, end in self.places]
+            self.assertEqual(found(result), [(Kind.EXTRA, "", *place) for place in places])
+            self.assertEqual(
+                (told(result), result.notes[1:]),
+                ([], (f"{self.table} has no row of damage for 4 damaged ranges of the log",)),
+            )
 
     def test_a_row_of_damage_where_the_log_is_sound_is_changed(self) -> None:
         """The table was landed when the log was damaged there, or isn't this log's."""

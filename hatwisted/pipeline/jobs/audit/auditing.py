@@ -278,7 +278,7 @@ class _Summary:
         for number, count in sorted(whole.without_row.items()):
             if count:
                 ranges = "damaged range" if count == 1 else "damaged ranges"
-                yield f"{self._copies[number].name} has no row for {count:,} {ranges} of the log"
+                yield f"{self._copies[number].name} has no row of damage for {count:,} {ranges} of the log"
 
 
 def _beyond(found: Sequence[object]) -> int:

@@ -128,7 +128,9 @@ class RowComparison:
         ours, theirs = _offsets(damage), _offsets(rows)
         common = np.isin(theirs, ours)
         self.without_row = int((~np.isin(ours, theirs)).sum())
-        yield from self._ranges(Kind.EXTRA, rows, np.flatnonzero(~common))
+        for row in np.flatnonzero(~common):
+            # Those beside it here may be far from it in the table.
+            yield from self._ranges(Kind.EXTRA, rows, np.array([row]))
         damage = damage.take(pa.array(np.searchsorted(ours, theirs[common])))
         wrong = self._wrong(damage, rows.filter(pa.array(common)))
         yield from self._named(Kind.DEBRIS, damage, wrong)
