@@ -145,12 +145,13 @@ class SameTests(DamageCase):
     def test_damage_as_a_table_first_and_last_row(self) -> None:
         flip(self.store, self.records[30].physical_offset + 4)
         flip(self.store, self.records[60].physical_offset + 4)
-        begin, end = self.place(30)[0], self.place(60)[1]
+        begin, end = self.place(30)[0], self.records[61].physical_offset
+        self.assertEqual(end % copies.FILE_SIZE, 0, "with the blank behind it")
         offsets = [each.physical_offset for each in self.records]
         self.land(without(each for each in offsets if not begin <= each < end))
         result = self.audit()
         self.assertEqual((result.copies[1].min_offset, result.copies[1].end), (begin, end))
-        self.assertEqual(told(result), [self.place(30), self.place(60)])
+        self.assertEqual(told(result), [self.place(30), (self.place(60)[0], end)])
         self.assertEqual({each.kind for each in result.differences}, {Kind.MISSING})
 
     def test_in_hive_folders_whose_null_has_a_name(self) -> None:
