@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import TestCase
@@ -220,9 +221,8 @@ class DifferentTests(DamageCase):
         ):
             with self.subTest(name, value=value):
                 self.table = str(self.folder / f"table-{number}")
-                result = self.changed(
-                    lambda rows, name=name, value=value: with_value(rows, self.begin, **{name: value})
-                )
+                other: dict[str, Any] = {name: value}
+                result = self.changed(partial(with_value, begin=self.begin, **other))
                 self.assertEqual(found(result), [(Kind.DEBRIS, name, self.begin, self.end)])
                 self.assertEqual(told(result), [*self.places[:2], self.places[3]])
 
@@ -268,7 +268,8 @@ class DifferentTests(DamageCase):
         ):
             with self.subTest(values=values):
                 self.table = str(self.folder / f"table-{number}")
-                result = self.changed(lambda rows, values=values: with_value(rows, self.begin, **values))
+                other: dict[str, Any] = {**values}
+                result = self.changed(partial(with_value, begin=self.begin, **other))
                 self.assertEqual(found(result), [(Kind.EXTRA, "", self.begin, self.end)])
 
     def test_a_row_that_landed_twice_is_repeated(self) -> None:

@@ -55,7 +55,7 @@ class RowComparison:
         self._table = table
         self._columns = [name for name in table.columns if name not in NOT_COMPARED]
         self._damage: list[pa.RecordBatch] = []
-        """Of the log, as the table may have them."""
+        """Of the log, as the table may have them; in order of offsets."""
         self._kept: list[pa.Table] = []
         """The table's, where the log has no record."""
         self.damage_rows: list[DamageRow] = []
@@ -120,10 +120,7 @@ class RowComparison:
 
     def _of_damage(self) -> Iterator[Difference]:
         """The table's rows of damage against the log's."""
-        damage = pa.Table.from_batches(self._damage, row_schema(self._columns))
-        damage = _without_null_topics(
-            damage.take(pc.sort_indices(damage, [("physical_offset", "ascending")]))
-        )
+        damage = _without_null_topics(pa.Table.from_batches(self._damage, row_schema(self._columns)))
         rows = _without_null_topics(pa.concat_tables(self._kept))
         ours, theirs = _offsets(damage), _offsets(rows)
         common = np.isin(theirs, ours)
