@@ -263,13 +263,11 @@ class DifferentTests(DamageCase):
         self.assertEqual(field, "topic")
 
     def test_a_row_that_has_more_than_damage_has_is_extra(self) -> None:
-        for number, values in enumerate(
-            ({"queue_id": 0}, {"topic": "Orders"}, {"sys_flag": 1}, {"keys": []})
-        ):
+        more: list[dict[str, Any]] = [{"queue_id": 0}, {"topic": "Orders"}, {"sys_flag": 1}, {"keys": []}]
+        for number, values in enumerate(more):
             with self.subTest(values=values):
                 self.table = str(self.folder / f"table-{number}")
-                other: dict[str, Any] = {**values}
-                result = self.changed(partial(with_value, begin=self.begin, **other))
+                result = self.changed(partial(with_value, begin=self.begin, **values))
                 self.assertEqual(found(result), [(Kind.EXTRA, "", self.begin, self.end)])
 
     def test_a_row_that_landed_twice_is_repeated(self) -> None:
