@@ -75,6 +75,9 @@ def audit_lines(result: Any) -> Iterator[str]:
         ("queue break", [each for each in result.breaks if each.counts], result.unlisted_breaks),
     ):
         yield from _listed(title, found, unlisted)
+    if count := result.damage_row_count:
+        yield f"{counted(count, 'row')} {'stands' if count == 1 else 'stand'} for damage that the log has as well"
+        yield from _listed("row of damage", result.damage_rows, result.unlisted_damage_rows)
     yield from result.notes
 
 

@@ -42,6 +42,8 @@ MODES: Final[tuple[str, ...]] = get_args(Mode)
 
 DAMAGE_BYTES: Final = 1 << 20
 """Bytes of a damaged range that a row of permissive mode holds."""
+DAMAGE_COLUMNS: Final = ("broker", "file", "physical_offset", "size", "body")
+"""What such a row has; its other columns are null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ The reference isn't assumed to be right: where it is damaged and the other copy 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -118,10 +119,20 @@ class BadRange:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class DamageRow:
+    """A row of the table `copy` that stands for damage in [begin, end), which the reference has as well."""
+
+    copy: int
+    begin: int
+    end: int
+
+
 @dataclass
 class PartFindings:
     """What comparing one part [begin, end) has found. bytes_read: of all copies; records: the reference's;
-    differing: ranges by copy, those beyond MAX_RANGES included."""
+    differing: ranges by copy, those beyond MAX_RANGES included; unlisted_damage_rows: those beyond MAX_RANGES;
+    without_row: damaged ranges of the reference, by the table that has no row for them."""
 
     begin: int
     end: int
@@ -131,6 +142,9 @@ class PartFindings:
     differing: dict[int, int] = field(default_factory=dict)
     bad: list[BadRange] = field(default_factory=list)
     queues: QueueRuns = field(default_factory=QueueRuns)
+    damage_rows: list[DamageRow] = field(default_factory=list)
+    unlisted_damage_rows: int = 0
+    without_row: Counter[int] = field(default_factory=Counter)
     _last: dict[int, int] = field(default_factory=dict)
     """Where among the differences the last one of each copy is."""
 
@@ -146,6 +160,13 @@ class PartFindings:
             self._last[found.copy] = len(self.differences)
             self.differences.append(found)
 
+    def add_damage_row(self, row: DamageRow) -> None:
+        """The next one."""
+        if len(self.damage_rows) < MAX_RANGES:
+            self.damage_rows.append(row)
+        else:
+            self.unlisted_damage_rows += 1
+
     def add_part(self, later: PartFindings) -> None:
         """The findings of the part that follows this one."""
         self.bytes_read += later.bytes_read
@@ -158,6 +179,10 @@ class PartFindings:
             self.differing[copy] = self.differing.get(copy, 0) + count - listed
         for difference in later.differences:
             self.add(difference)
+        for row in later.damage_rows:
+            self.add_damage_row(row)
+        self.unlisted_damage_rows += later.unlisted_damage_rows
+        self.without_row.update(later.without_row)
 
     def add_bad(self, step: Step, copy: int) -> None:
         """A step without records that isn't a blank."""

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from hatwisted.pipeline.jobs.audit.auditing import AuditOptions, audit
 from hatwisted.pipeline.jobs.land.landing import LandOptions, land
 from hatwisted.pipeline.jobs.land.landingsources import Stores
-from hatwisted.pipeline.jobs.rangecompare import Kind
-from hatwisted.pipeline.jobs.workertasks import InlineTasks
+from hatwisted.pipeline.jobs.workertasks import InlineTasks, Tasks
 from hatwisted.wire.record import encode_record
 from tests.support.growing import FILE_SIZE, GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
@@ -57,19 +56,20 @@ def test_a_landing_goes_on_behind_damage_that_was_its_last_row(
         options = LandOptions(engine="spark", checkpoint=str(tmp_path / checkpoint), compact_below=None)
         return land(permissive, table, options, spark=spark).rows
 
-    def audited(allow_lag: bool) -> list[tuple[Kind, int, int]]:
+    def audited(tasks: SparkSession | Tasks, allow_lag: bool) -> tuple[bool, list[int]]:
+        """Is the table what the log is, and where are its rows of damage?"""
         options = AuditOptions(allow_lag=allow_lag)
-        found = audit(InlineTasks(), [str(store.root)], [table], options)
-        return [(each.kind, each.begin, each.records) for each in found.differences]
+        found = audit(tasks, [str(store.root)], [table], options)
+        return found.identical, [row.begin for row in found.damage_rows]
 
     with iceberg_catalog(tmp_path):
         store.append(DAMAGED + 1)
         garble_last_body(store)
         assert landed("one") == DAMAGED + 1
-        stands_for_damage = [(Kind.EXTRA, store.offsets[DAMAGED], 1)]
-        assert audited(False) == audited(True) == stands_for_damage
+        same = (True, [store.offsets[DAMAGED]])
+        assert audited(InlineTasks(), False) == audited(InlineTasks(), True) == audited(spark, False) == same
         for checkpoint in (None, "two", "one"):
             store.append(10)
             assert landed(checkpoint) == 10
         assert landed_rows(table) == [(at, at == store.offsets[DAMAGED]) for at in store.offsets]
-        assert audited(False) == audited(True) == stands_for_damage
+        assert audited(InlineTasks(), False) == audited(InlineTasks(), True) == audited(spark, False) == same

@@ -26,6 +26,7 @@ from hatwisted.pipeline.jobs.audit.auditresult import (
     AuditResult,
     Copy,
     DamagedRange,
+    KeptDamage,
     RangeDifference,
     queue_breaks,
 )
@@ -200,6 +201,7 @@ class _Summary:
         breaks = sorted(queue_breaks(whole.queues.by_queue), key=lambda each: not each.counts)
         # Of those that the tasks didn't list nothing is known but their number.
         listed = sum(each.kind.counts for each in whole.differences)
+        kept = [KeptDamage(self._copies[row.copy].name, row.begin, row.end) for row in whole.damage_rows]
         sound = not damaged and not any(each.counts for each in breaks)
         starts = [each.begin for each in counted] + [each.begin for each in damaged]
         return AuditResult(
@@ -218,7 +220,9 @@ class _Summary:
             unlisted_damaged=_beyond(damaged),
             breaks=tuple(breaks[:MAX_LISTED]),
             unlisted_breaks=sum(each.counts for each in breaks[MAX_LISTED:]),
-            notes=tuple(self._notes(found)),
+            damage_rows=tuple(kept[:MAX_LISTED]),
+            unlisted_damage_rows=_beyond(kept) + whole.unlisted_damage_rows,
+            notes=(*self._notes(found), *self._without_row(whole)),
         )
 
     def _named(self, found: Difference) -> RangeDifference:
@@ -268,6 +272,13 @@ class _Summary:
         for each in found:
             if each.kind is Kind.PADDING:
                 yield f"{each.copy} has other bytes than {each.reference} after the blank at {each.begin}"
+
+    def _without_row(self, whole: PartFindings) -> Iterator[str]:
+        """Tables that a landing in another mode has filled, or that have lost a row: they look the same."""
+        for number, count in sorted(whole.without_row.items()):
+            if count:
+                ranges = "damaged range" if count == 1 else "damaged ranges"
+                yield f"{self._copies[number].name} has no row of damage for {count:,} {ranges} of the log"
 
 
 def _beyond(found: Sequence[object]) -> int:

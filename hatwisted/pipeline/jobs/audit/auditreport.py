@@ -111,6 +111,8 @@ def _sections(result: AuditResult) -> Iterator[tuple[str, str]]:
         yield "Differences", _differences(result)
     if result.damaged:
         yield "Damage", _damage(result)
+    if result.damage_rows:
+        yield "Rows of damage", _damage_rows(result)
     if result.breaks:
         yield "Queue breaks", _breaks(result)
     if result.notes:
@@ -134,7 +136,7 @@ def _differences(result: AuditResult) -> str:
 
 def _place(found: RangeDifference) -> str:
     place = found.record
-    return f"{place.topic}/{place.queue_id} at {place.queue_offset:,}" if place is not None else ""
+    return f"{place.topic}/{place.queue_id} at {place.queue_offset:,}" if place and place.topic else ""
 
 
 def _damage(result: AuditResult) -> str:
@@ -146,6 +148,12 @@ def _damage(result: AuditResult) -> str:
         for bad in result.damaged
     ]
     return table(("Copy", "Other copies", "Why it isn't a record", "Begin", "End"), rows, 3)
+
+
+def _damage_rows(result: AuditResult) -> str:
+    rows: Rows = [(row.copy, *map(_number, (row.begin, row.end))) for row in result.damage_rows]
+    more = f"And {result.unlisted_damage_rows:,} further rows." if result.unlisted_damage_rows else ""
+    return table(("Table, where the log has the same damage", "Begin", "End"), rows, 1, more)
 
 
 def _breaks(result: AuditResult) -> str:

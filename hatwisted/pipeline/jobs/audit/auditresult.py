@@ -53,8 +53,11 @@ class RangeDifference:
         text = f"{self.copy}: {self.kind.value} [{self.begin}, {self.end}), {self.records} record{plural}"
         if self.record is not None:
             place = self.record
-            text += f"; first {place.topic}/{place.queue_id} queue offset {place.queue_offset}"
-            text += f" at {place.offset}"
+            # A row of damage has no queue.
+            queue = (
+                f" {place.topic}/{place.queue_id} queue offset {place.queue_offset}" if place.topic else ""
+            )
+            text += f"; first{queue} at {place.offset}"
         if self.field:
             text += f", byte {self.first_byte} ({self.field} + {self.position})"
         return text + (" (it ends there)" if self.lag else "")
@@ -73,6 +76,18 @@ class DamagedRange:
     def __str__(self) -> str:
         where = "all copies" if self.everywhere else self.copy
         return f"{where}: [{self.begin}, {self.end}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDamage:
+    """A row of the table `copy` that is no message: it stands for the log's damage in [begin, end)."""
+
+    copy: str
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.copy}: [{self.begin}, {self.end})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,8 @@ class AuditResult:
     - identical_up_to: the offset up to which that is so, record by record
     - unlisted, unlisted_damaged, unlisted_breaks: differences, damaged ranges and breaks that count, beyond those
       listed
+    - damage_rows, unlisted_damage_rows: rows of tables that stand for damage which the log has, and how many there
+      are beyond those listed; they aren't differences
     - notes: what is worth knowing but not a difference
     """
 
@@ -150,6 +167,8 @@ class AuditResult:
     unlisted_damaged: int = 0
     breaks: tuple[QueueBreak, ...] = ()
     unlisted_breaks: int = 0
+    damage_rows: tuple[KeptDamage, ...] = ()
+    unlisted_damage_rows: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -161,6 +180,11 @@ class AuditResult:
     def damage_count(self) -> int:
         """Damaged ranges."""
         return len(self.damaged) + self.unlisted_damaged
+
+    @property
+    def damage_row_count(self) -> int:
+        """Rows of tables that stand for the log's damage."""
+        return len(self.damage_rows) + self.unlisted_damage_rows
 
     @property
     def break_count(self) -> int:

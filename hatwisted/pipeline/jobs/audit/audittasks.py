@@ -48,6 +48,9 @@ class PartWork:
             differences = rows.of_part(store, found.begin, found.end)
             for difference in sorted(differences, key=lambda each: each.begin):
                 found.add(difference)
+            for row in rows.damage_rows:
+                found.add_damage_row(row)
+            found.without_row[number] += rows.without_row
 
     def _of_stores(self) -> PartFindings:
         if self.part.reference is None:
