@@ -12,11 +12,6 @@ class GoogleFiles(ArrowFSWrapper):
     unless somebody has made objects of their names. They are taken from what lies below, so each listing is one of
     everything below: gcsfs asks for less."""
 
-    @property
-    def protocol(self) -> str:
-        """pyarrow calls it gcs, which is none of the schemes here."""
-        return "gs"
-
     def ls(self, path: str, detail: bool = False, **more: Any) -> list[Any]:
         from pyarrow.fs import FileSelector
 
@@ -24,9 +19,7 @@ class GoogleFiles(ArrowFSWrapper):
         found: dict[str, dict[str, Any]] = {}
         for item in self.fs.get_file_info(FileSelector(path, recursive=True)):
             name, below, _ = item.path[start:].partition("/")
-            entry = self._make_entry(item)
-            if below:
-                entry = {"name": f"{path}/{name}", "type": "directory", "size": None}
+            folder = {"name": f"{path}/{name}", "type": "directory", "size": None}
             if name:
-                found.setdefault(name, entry)
+                found.setdefault(name, folder if below else self._make_entry(item))
         return list(found.values()) if detail else sorted(entry["name"] for entry in found.values())
