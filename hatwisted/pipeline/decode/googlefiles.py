@@ -20,6 +20,5 @@ class GoogleFiles(ArrowFSWrapper):
         for item in self.fs.get_file_info(FileSelector(path, recursive=True)):
             name, below, _ = item.path[start:].partition("/")
             folder = {"name": f"{path}/{name}", "type": "directory", "size": None}
-            if name:
-                found.setdefault(name, folder if below else self._make_entry(item))
+            found.setdefault(name, folder if below else self._make_entry(item))
         return list(found.values()) if detail else sorted(entry["name"] for entry in found.values())
