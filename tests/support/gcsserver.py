@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -121,11 +122,15 @@ class _Front(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _answer
 
     def _put(self, bucket: str, name: str, content: bytes) -> None:
-        asked = {"uploadType": "media", "name": name}
+        asked = {"uploadType": "multipart"}  # the server ignores conditions of the type media
         if (generation := self.headers.get("x-goog-if-generation-match")) is not None:
             asked["ifGenerationMatch"] = generation
+        head, mark = "Content-Type: application/json\r\n\r\n", uuid.uuid4().hex
+        parts = f"--{mark}\r\n{head}{json.dumps({'name': name})}\r\n--{mark}\r\n{head}".encode()
+        body = parts + content + f"\r\n--{mark}--\r\n".encode()
+        kind = {"Content-Type": f"multipart/related; boundary={mark}"}
         address = f"/upload/storage/v1/b/{bucket}/o?{urlencode(asked)}"
-        status, _, told = self._ask("POST", address, content, {})
+        status, _, told = self._ask("POST", address, body, kind)
         headers = {}
         if status == 200:
             made = json.loads(told)
