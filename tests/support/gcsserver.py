@@ -3,7 +3,7 @@
     with gcs_server("lake", folder) as environment:
         os.environ |= environment
 
-It has Google's JSON interface, which pyarrow, gcsfs and Java's clients speak, with its conditions. Of the XML
+It has Google's JSON interface, which pyarrow speaks, with its conditions. Of the XML
 interface, which delta-rs speaks, it lacks puts and the later pages of listings. So there's a server in front,
 `python -m tests.support.gcsserver HOST:PORT`, which says those two in JSON's terms and passes the rest on; it
 prints its port, and serves until its standard input ends.
@@ -74,7 +74,6 @@ def gcs_server(bucket: str, folder: Path) -> Iterator[dict[str, str]]:
                 "GOOGLE_APPLICATION_CREDENTIALS": str(key),
                 "GOOGLE_SERVICE_ACCOUNT": str(key),
                 "CLOUD_STORAGE_EMULATOR_ENDPOINT": address,
-                "STORAGE_EMULATOR_HOST": address,
             }
 
 
