@@ -1,5 +1,5 @@
 """Spark at object stores: both engines into one table there, logs read from there, and its own file systems: that
-of hdfs as it comes, s3a and Google's by Maven.
+of hdfs as it comes, s3a by Maven.
 
 With the AWS kit's modules that s3a uses; its whole bundle, which hadoop-aws names, has 640 MB."""
 
@@ -32,11 +32,6 @@ JARS = MavenJars(
         f"software.amazon.awssdk:apache-client:{KIT}",
     ],
 )
-CONNECTOR = "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26:shaded"
-GOOGLE_JARS = MavenJars(
-    "gcs-connector", "com.google.cloud.bigdataoss", (), "hadoop3-2.2.26", without="*:*", others=[CONNECTOR]
-)
-"""Google's, with all it needs in it."""
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -76,12 +71,12 @@ print("all of it")
 """
 
 
-def jars(wanted: MavenJars) -> str:
-    """As `spark.jars` has them; skips where they can't be had."""
-    reason = wanted.missing()
+@pytest.fixture
+def jars(java: None) -> str:
+    reason = JARS.missing()
     if reason is not None:
         pytest.skip(reason)
-    return ",".join(map(str, wanted.install().glob("*.jar")))
+    return ",".join(map(str, JARS.install().glob("*.jar")))
 
 
 def check(folder: Path, lake: Lake, odd: str, more: dict[str, str]) -> None:
@@ -99,21 +94,12 @@ def check(folder: Path, lake: Lake, odd: str, more: dict[str, str]) -> None:
 
 
 @only_in_soak("a Spark of its own, with jars for object stores")
-def test_a_session_that_knows_s3a(java: None, tmp_path: Path) -> None:
+def test_a_session_that_knows_s3a(jars: str, tmp_path: Path) -> None:
     with lake_of("s3", tmp_path) as lake:
         before = "spark.hadoop.fs.s3a"
-        more = {f"{before}.endpoint": lake.environment["AWS_ENDPOINT_URL"], "spark.jars": jars(JARS)}
+        more = {f"{before}.endpoint": lake.environment["AWS_ENDPOINT_URL"], "spark.jars": jars}
         more |= {f"{before}.endpoint.region": lake.environment["AWS_REGION"]}
         check(tmp_path, lake, "a%20b", more | {f"{before}.path.style.access": "true"})
-
-
-@only_in_soak("a Spark of its own, with a jar for Google's store")
-def test_a_session_that_knows_gs(java: None, tmp_path: Path) -> None:
-    with lake_of("gs", tmp_path) as lake:
-        more = {"spark.jars": jars(GOOGLE_JARS), "spark.hadoop.fs.gs.project.id": "ours"}
-        more |= {"spark.hadoop.fs.gs.storage.root.url": lake.environment["STORAGE_EMULATOR_HOST"]}
-        more |= {"spark.hadoop.fs.gs.auth.service.account.enable": "false"}
-        check(tmp_path, lake, "a%20b", more | {"spark.hadoop.fs.gs.auth.null.enable": "true"})
 
 
 @only_in_soak("a Spark of its own, and Hadoop's servers")
