@@ -14,6 +14,8 @@ import pytest
 from hatwisted.pipeline.decode.storebytes import arrow_filesystem, bucket_filesystem
 from tests.support.azurite import PACKAGE as AZURITE
 from tests.support.azurite import azurite
+from tests.support.gcsserver import PACKAGE as FAKE_GCS
+from tests.support.gcsserver import gcs_server
 from tests.support.hdfscluster import hdfs_cluster, no_hdfs
 from tests.support.s3server import s3_server
 
@@ -47,6 +49,10 @@ def lake_of(scheme: str, folder: Path) -> Iterator[Lake]:
             container, path = arrow_filesystem("abfs://lake")
             container.create_dir(path)
             yield Lake("abfs://lake", "abfs://lake", "abfs://no-such-container", environment)
+    elif scheme == "gs":
+        _skip_if(FAKE_GCS.missing())
+        with gcs_server("lake", folder) as environment:
+            yield Lake("gs://lake", "gs://lake", "gs://no-such-bucket", environment)
     else:
         with s3_server("lake") as environment:
             yield Lake("s3://lake", "s3://lake", "s3://no-such-bucket", environment)

@@ -178,6 +178,10 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
             from fsspec.implementations.arrow import ArrowFSWrapper
 
             found, inner = _on_arrow(path, path)
+            if scheme == "gs":
+                from hatwisted.pipeline.decode.googlefiles import GoogleFiles
+
+                return GoogleFiles(found), inner
             return ArrowFSWrapper(found), inner
         raise PipelineError(f"{path}: {error}") from None
     except OSError as error:

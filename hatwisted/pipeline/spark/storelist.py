@@ -85,4 +85,17 @@ def _remote(pattern: str) -> list[str]:
     files, path = remote_filesystem(pattern)
     # It may have cached an earlier listing.
     files.invalidate_cache()
-    return [files.unstrip_protocol(found) for found in sorted(files.glob(path))]
+    found = sorted(files.glob(path))
+    place, below = _split(pattern)
+    if _PATTERN.intersection(place) or not path.endswith(below):
+        return [files.unstrip_protocol(each) for each in found]
+    # The address has what the file system doesn't tell again, as Azure's account, and its own name for the scheme.
+    start = len(path) - len(below)
+    return [f"{place}/{each[start:]}" for each in found]
+
+
+def _split(address: str) -> tuple[str, str]:
+    """(its scheme with the bucket or host, what is below that)"""
+    scheme, _, rest = address.partition("://")
+    place, _, below = rest.partition("/")
+    return f"{scheme}://{place}", below.rstrip("/")

@@ -19,10 +19,10 @@ from pyiceberg.catalog import load_catalog
 
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
+from tests.support.lakes import Lake, lake_of
 from tests.support.moments import wait_for_another
 from tests.support.pages import DOCS, put_in
 from tests.support.processgroup import Program, process_group
-from tests.support.s3server import s3_server
 from tests.support.soak import only_in_soak, times
 
 pytestmark = pytest.mark.timeout(600)
@@ -100,10 +100,15 @@ def offsets(**more: str) -> list[int]:
     return sorted(found)
 
 
-def at_s3(environment: dict[str, str]) -> dict[str, str]:
+def at_lake(lake: Lake) -> dict[str, str]:
     """Properties of the catalog, so that its tables are there."""
-    endpoint, region = environment["AWS_ENDPOINT_URL"], environment["AWS_REGION"]
-    return {"warehouse": "s3://lake/warehouse", "s3.endpoint": endpoint, "s3.region": region}
+    found = {"warehouse": f"{lake.address}/warehouse"}
+    if lake.address.startswith("s3://"):
+        found |= {
+            "s3.endpoint": lake.environment["AWS_ENDPOINT_URL"],
+            "s3.region": lake.environment["AWS_REGION"],
+        }
+    return found
 
 
 def test_exactly_once_through_kills(catalog: None, store: GrowingStore, tmp_path: Path) -> None:
@@ -177,10 +182,17 @@ def test_last_messages_through_kills_and_rivals(catalog: None, store: GrowingSto
     assert rows.num_rows == len(last)
 
 
-def test_the_command_lands_into_a_table_at_an_object_store(store: GrowingStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_the_command_lands_into_a_table_at_an_object_store(
+    store: GrowingStore, tmp_path: Path, scheme: str
+) -> None:
     store.append(300)
-    with s3_server("lake") as environment, patch.dict(os.environ, environment), iceberg_catalog(tmp_path):
-        properties = at_s3(environment)
+    with (
+        lake_of(scheme, tmp_path) as lake,
+        patch.dict(os.environ, lake.environment),
+        iceberg_catalog(tmp_path),
+    ):
+        properties = at_lake(lake)
         variables = {
             f"PYICEBERG_CATALOG__LAKE__{key.upper().replace('.', '__')}": value
             for key, value in properties.items()

@@ -12,7 +12,7 @@ PACKAGES: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws",
     "abfs": "org.apache.hadoop:hadoop-azure",
     "abfss": "org.apache.hadoop:hadoop-azure",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector",
+    "gs": "org.apache.hadoop:hadoop-gcp",
 }
 """What a session needs for addresses of object stores, of which PySpark has none, by their schemes."""
 _MISSING: Final = ("ClassNotFoundException", "UnsupportedFileSystemException")

@@ -11,9 +11,10 @@ from itertools import product
 from unittest import TestCase, skipUnless
 from unittest.mock import Mock, patch
 
-from pyarrow.fs import AzureFileSystem, FileSystem
+from pyarrow.fs import AzureFileSystem, FileInfo, FileSelector, FileSystem, FileType
 
 from hatwisted.pipeline.decode.azurefiles import azure_options
+from hatwisted.pipeline.decode.googlefiles import GoogleFiles
 from hatwisted.pipeline.decode.storebytes import (
     GOOGLE_SECONDS,
     arrow_filesystem,
@@ -76,6 +77,30 @@ class GoogleTests(TestCase):
         self.assertEqual(
             files, FileSystem.from_uri(f"gs://anonymous@lake/a/b?retry_limit_seconds={GOOGLE_SECONDS}")[0]
         )
+
+    def test_folders_that_nobody_has_made_are_listed(self) -> None:
+        """pyarrow lists the objects alone."""
+        objects = {"lake/logs/a/commitlog/0": 3, "lake/logs/b": 5, "lake/logs/a/c": 1, "lake/other": 7}
+
+        def info(asked: object) -> list[FileInfo]:
+            assert isinstance(asked, FileSelector)
+            below = [path for path in objects if path.startswith(f"{asked.base_dir}/")]
+            direct = [path for path in below if "/" not in path[len(asked.base_dir) + 1 :]]
+            return [
+                FileInfo(path, FileType.File, size=objects[path])
+                for path in (below if asked.recursive else direct)
+            ]
+
+        files = GoogleFiles(Mock(get_file_info=info))
+        for folder in ("lake/logs", "lake/logs/"):
+            found = {entry["name"]: (entry["type"], entry["size"]) for entry in files.ls(folder, detail=True)}
+            self.assertEqual(found, {"lake/logs/a": ("directory", None), "lake/logs/b": ("file", 5)})
+        self.assertEqual(files.ls("lake"), ["lake/logs", "lake/other"])
+
+    def test_without_gcsfs_logs_are_read_so(self) -> None:
+        with patch("fsspec.core.url_to_fs", side_effect=ImportError("no gcsfs")):
+            files, path = remote_filesystem("gs://anonymous@lake/50%/b")
+        self.assertEqual((type(files), path), (GoogleFiles, "lake/50%/b"))
 
 
 class HadoopTests(TestCase):
