@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from testbed.storefiles import read_log
@@ -172,7 +173,8 @@ class LandedDelta(LandedTable):
         return self.place.glob("_delta_log/[0-9]*.json")
 
     def version(self) -> int:
-        return max((int(path.stem) for path in self.commits()), default=-1)
+        commits = (Path(path).stem for path in paths(self.name, "_delta_log") if path.endswith(".json"))
+        return max((int(commit) for commit in commits if commit.isdigit()), default=-1)
 
     def _read(self, beside: bool = False) -> pa.Table:
         found, table = [ROWS.empty_table()], dead_letter_table(self.name) if beside else self.name
@@ -235,9 +237,10 @@ class LandedIceberg(LandedTable):
         return self.place.glob("metadata/*.metadata.json")
 
     def version(self) -> int:
-        if not any(self.commits()):
+        try:
+            return int(self._table(MESSAGES).metadata.last_sequence_number)
+        except NoSuchTableError:
             return -1
-        return int(self._table(MESSAGES).metadata.last_sequence_number)
 
     def _table(self, name: str) -> Any:
         return load_catalog("lake").load_table(("rocketmq", name))
