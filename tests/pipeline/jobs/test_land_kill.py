@@ -171,6 +171,7 @@ def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: s
             process = landings.start(last=last)
             assert said(process) == "landed"
             if way == TASKS:  # of a stream, such workers are the driver's, too, and it ends with them
+                lives.choice(waits)()
                 version = table.version()
                 kill_one([process.pid], lives, PYTHON)
                 reader.wait_for(version + 2)  # one batch may have been written already

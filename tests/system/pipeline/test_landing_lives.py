@@ -199,6 +199,13 @@ def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iter
             yield Lake(landed, landings, random.Random(seed))
 
 
+def a_seed() -> int:
+    """See SEED."""
+    seed = int(os.environ.get(SEED, random.randrange(1 << 32)))
+    print("seed", seed)
+    return seed
+
+
 @pytest.mark.parametrize("typed", [TYPED, in_soak(None, why="all of it is done with dead letters, too")])
 @pytest.mark.parametrize(
     "form",
@@ -212,10 +219,8 @@ def test_the_table_is_what_the_logs_say_wherever_landings_end(
     form: str, typed: str | None, tmp_path: Path
 ) -> None:
     """So are the dead letters beside, if a topic has a schema."""
-    seed = int(os.environ.get(SEED, random.randrange(1 << 32)))
-    print("seed", seed)
     landings = workers = 0
-    with a_lake(form, tmp_path / "lake", seed, typed) as lake:
+    with a_lake(form, tmp_path / "lake", a_seed(), typed) as lake:
         while landings + workers < (KILLS_ELSEWHERE if form in ELSEWHERE else KILLS):
             life = lake.live()
             assert life.became in ("ended", "killed"), str(life)
@@ -247,7 +252,7 @@ def test_a_planted_fault_is_noticed(form: str, fault: str, tmp_path: Path) -> No
     if times(1) == 1 and (form, fault) not in AT_ONCE:
         pytest.skip("takes many lives: `make soak` tries it")
     typed = TYPED if fault.startswith(letterfaults.LETTERS) else None
-    with a_lake(form, tmp_path / "lake", random.randrange(1 << 32), typed) as lake:
+    with a_lake(form, tmp_path / "lake", a_seed(), typed) as lake:
         for number in range(MOST_LIVES):
             noticed = told(lake.live(fault)) or lake.trouble(whole=False)
             if noticed is None and number % 2:
