@@ -93,8 +93,7 @@ class Lake:
         return life
 
     def _delete(self, broker: str) -> None:
-        if self._landed.version() >= 0:
-            self._landed.delete_last(broker, self._chance.randint(1, APPENDED))
+        self._landed.delete_last(broker, self._chance.randint(1, APPENDED))
 
     def _disturbed(self, fault: str | None) -> Life:
         by, end = self._chance.choice(WAYS), self._chance.random()
