@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,8 @@ pytestmark = [
 KILLS = times(2)
 """Of executors and Python workers; Spark gives up after ten executors that die one after the other, none of which
 has run in between."""
+BUSY = 1.0
+"""Seconds within which a landing, idle or busy, comes to what is new."""
 BROKER = "broker-a"
 TASKS, STREAM = "tasks", "stream"
 
@@ -69,6 +72,7 @@ def test_two_workers_and_two_drivers_that_land_the_same_log(
             wait_until(followed, PATIENCE, "the first driver has landed the log")
             for _ in range(KILLS):
                 store.append(100)
+                time.sleep(chance.uniform(0, BUSY))
                 kill_one(cluster.workers.values(), chance)
                 wait_until(followed, PATIENCE, "it follows")
                 assert table.trouble(whole=False) is None
