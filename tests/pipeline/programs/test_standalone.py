@@ -78,7 +78,7 @@ def test_two_workers_and_two_drivers_that_land_the_same_log(
                 kill_one(cluster.workers.values(), chance)
                 wait_until(followed, PATIENCE, "it follows")
                 assert table.trouble(whole=False) is None
-            # The other worker's core is the second driver's, which starts its Spark only if it finds something new.
+            # The other worker's core is the second driver's, whose Spark starts only if there's something new.
             os.killpg(earlier.pid, signal.SIGSTOP)
             store.append(500)
             done = cluster.run(*land("second"), "--json")
