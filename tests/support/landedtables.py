@@ -42,6 +42,8 @@ ROWS = pa.schema(
     ]
 )
 """What is compared: all columns but `file`, which is where a record lay, and `body_crc_ok`."""
+UNREADABLE = (OSError, pa.ArrowException)
+"""What the read of a table raises that lacks a file, or has one that isn't whole."""
 LETTER = ["broker", "physical_offset", "topic", "body"]
 """The same of dead letters."""
 MESSAGES = "messages"
@@ -98,7 +100,7 @@ class LandedTable:
         try:
             found = self._read()
             letters = None if self._typed is None else self._read(beside=True)
-        except (OSError, pa.ArrowException) as error:
+        except UNREADABLE as error:
             return f"can't be read: {error}"
         expected = self.logs()
         for broker, first, last in self._deleted:
@@ -116,8 +118,13 @@ class LandedTable:
         return self.left_over() if whole else None
 
     def delete_last(self, broker: str, count: int) -> None:
-        """As a user does: so many rows of a broker that the table has last. No landing is to bring them again."""
-        offsets = self._read().filter(pc.field("broker") == broker)["physical_offset"].to_pylist()
+        """As a user does: so many rows of a broker that the table has last. No landing is to bring them again.
+        Nothing is deleted of one that can't be read, which the next look for trouble tells."""
+        try:
+            found = self._read()
+        except UNREADABLE:
+            return
+        offsets = found.filter(pc.field("broker") == broker)["physical_offset"].to_pylist()
         if last := sorted(offsets)[-count:]:
             self._delete(f"broker = '{broker}' AND physical_offset >= {last[0]} AND topic <> '{self._typed}'")
             self._deleted.append((broker, last[0], last[-1]))
