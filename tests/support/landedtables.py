@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 
 from hatwisted.pipeline.delta.deadletters import dead_letter_table
 from testbed.storefiles import read_log
@@ -41,6 +42,8 @@ ROWS = pa.schema(
     ]
 )
 """What is compared: all columns but `file`, which is where a record lay, and `body_crc_ok`."""
+UNREADABLE = (OSError, pa.ArrowException)
+"""What the read of a table raises that lacks a file, or has one that isn't whole."""
 LETTER = ["broker", "physical_offset", "topic", "body"]
 """The same of dead letters."""
 MESSAGES = "messages"
@@ -97,7 +100,7 @@ class LandedTable:
         try:
             found = self._read()
             letters = None if self._typed is None else self._read(beside=True)
-        except (OSError, pa.ArrowException) as error:
+        except UNREADABLE as error:
             return f"can't be read: {error}"
         expected = self.logs()
         for broker, first, last in self._deleted:
@@ -115,8 +118,13 @@ class LandedTable:
         return self.left_over() if whole else None
 
     def delete_last(self, broker: str, count: int) -> None:
-        """As a user does: so many rows of a broker that the table has last. No landing is to bring them again."""
-        offsets = self._read().filter(pc.field("broker") == broker)["physical_offset"].to_pylist()
+        """As a user does: so many rows of a broker that the table has last. No landing is to bring them again.
+        Nothing is deleted of one that can't be read, which the next look for trouble tells."""
+        try:
+            found = self._read()
+        except UNREADABLE:
+            return
+        offsets = found.filter(pc.field("broker") == broker)["physical_offset"].to_pylist()
         if last := sorted(offsets)[-count:]:
             self._delete(f"broker = '{broker}' AND physical_offset >= {last[0]} AND topic <> '{self._typed}'")
             self._deleted.append((broker, last[0], last[-1]))
@@ -172,7 +180,8 @@ class LandedDelta(LandedTable):
         return self.place.glob("_delta_log/[0-9]*.json")
 
     def version(self) -> int:
-        return max((int(path.stem) for path in self.commits()), default=-1)
+        commits = (Path(path).stem for path in paths(self.name, "_delta_log") if path.endswith(".json"))
+        return max((int(commit) for commit in commits if commit.isdigit()), default=-1)
 
     def _read(self, beside: bool = False) -> pa.Table:
         found, table = [ROWS.empty_table()], dead_letter_table(self.name) if beside else self.name
@@ -235,9 +244,10 @@ class LandedIceberg(LandedTable):
         return self.place.glob("metadata/*.metadata.json")
 
     def version(self) -> int:
-        if not any(self.commits()):
+        try:
+            return int(self._table(MESSAGES).metadata.last_sequence_number)
+        except NoSuchTableError:
             return -1
-        return int(self._table(MESSAGES).metadata.last_sequence_number)
 
     def _table(self, name: str) -> Any:
         return load_catalog("lake").load_table(("rocketmq", name))

@@ -17,10 +17,9 @@ from hatwisted.pipeline.spark.javahome import find_java_home
 from testbed.processes import wait_until
 from tests.support import quickspark
 from tests.support.processgroup import Program, process_group
+from tests.support.sparkworkers import PATIENCE
 
 CLASSES = Path(pyspark.__file__).parent / "bin" / "spark-class"
-PATIENCE = 300.0
-"""Seconds for what takes ten on an idle machine."""
 WORKERS = ("one", "two")
 
 

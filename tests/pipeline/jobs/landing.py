@@ -1,7 +1,8 @@
 """A landing as a program of its own, to be killed: `python -m tests.pipeline.jobs.landing WAY STORE TABLE`.
 
 It starts Spark, says `ready`, lands when it reads a line, and says `landed` after each batch, or each task of one.
-It takes in so little a trigger that a kill can come at any of a batch's stages.
+It takes in so little a trigger that a kill can come at any of a batch's stages. A task whose Python worker is
+killed is run again, as it is on a cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from hatwisted.pipeline.spark.sparksession import spark_session
 BYTES_PER_TRIGGER = 200 << 10
 TASKS, STREAM = "tasks", "stream"
 WAYS = (TASKS, STREAM)
+MASTER = "local[2,4]"
+"""Two cores, and four times for a task: by itself a local Spark gives up after one."""
 
 
 def source(way: str, *stores: str) -> Stores:
@@ -35,7 +38,7 @@ def options(mode: Mode) -> LandOptions:
 
 
 def main(way: str, store: str, table: str) -> None:
-    spark = spark_session()
+    spark = spark_session(MASTER)
     print("ready", flush=True)
     sys.stdin.readline()
     land(

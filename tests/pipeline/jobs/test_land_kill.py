@@ -2,8 +2,9 @@
 
 There are two: a batch's files are written and no version of the table has them, and a version has them that
 Spark's checkpoint, where there's a stream, doesn't know of. The first must leave no rows behind, the second must
-not land twice. One kill of each and one at any moment need a Spark each; `make soak` draws many. What the table
-has is read by readers of their own, and compared with the log, column by column, as another decoder sees it.
+not land twice. One kill of each and one at any moment need a Spark each; `make soak` draws many. Before each, of
+landings by tasks, a Python worker is killed, or the daemon that forks them, and the landing goes on. What the
+table has is read by readers of their own, and compared with the log, column by column, as another decoder sees it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.moments import wait_for_another
 from tests.support.processgroup import Program, has_members, process_group
 from tests.support.soak import in_soak, times
+from tests.support.sparkworkers import PYTHON, kill_one
 
 pytestmark = pytest.mark.timeout(900)
 KILLS = times(3)
@@ -155,7 +157,8 @@ def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: s
         pytest.skip(reason)
     catalog, kind = (rest_catalog, ICEBERG) if form == BY_REST else (iceberg_catalog, form)
     store, table = tmp_path / BROKER, KINDS[kind](tmp_path, [BROKER])
-    waits = moments(table, random.Random(seed))
+    lives = random.Random(seed)
+    waits = moments(table, lives)
     with ExitStack() as programs:
         programs.enter_context(catalog(tmp_path))
         landings = Landings(programs, way, store, table.name)
@@ -167,6 +170,11 @@ def test_exactly_once_through_kills(spark: SparkSession, tmp_path: Path, form: s
             last = number == KILLS - 1
             process = landings.start(last=last)
             assert said(process) == "landed"
+            if way == TASKS:  # of a stream, such workers are the driver's, too, and it ends with them
+                lives.choice(waits)()
+                version = table.version()
+                kill_one([process.pid], lives, PYTHON)
+                reader.wait_for(version + 2)  # one batch may have been written already
             waits[number % len(waits)]()
             kill(process, with_jvm=last or number % 2 == 0)
             reader.wait_for(table.version())
