@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hatwisted.acl.aclfiles import AclError, AclFiles, account_paths
-from hatwisted.assembly import options
+from hatwisted.assembly.entry import acl_places
 from hatwisted.assembly.parts import Parts
 from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
@@ -17,7 +17,7 @@ def acl_files(config: AccessKeys, parts: Parts, worker: IWorker) -> AclFiles | N
     - parts: the server's surroundings
     - worker: reads them while it runs
     """
-    places = options.acl_places(config)
+    places = acl_places(config)
     if places is None:
         return None
     files = AclFiles(places, parts.file_system, worker, parts.clock)
@@ -35,7 +35,7 @@ def files_of_accounts(config: AccessKeys, fs: IFileSystem) -> list[str]:
     - fs: the disk
     """
     try:
-        places = options.acl_places(config)
+        places = acl_places(config)
     except SettingError:
         return []
     return [] if places is None else account_paths(places, fs)

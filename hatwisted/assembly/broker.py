@@ -16,6 +16,7 @@ from hatwisted.acl.entrance import Entrance
 from hatwisted.assembly import options
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
+from hatwisted.assembly.entry import entrance_options, port_options
 from hatwisted.assembly.linkencryption import LinkEncryption
 from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
@@ -127,7 +128,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
     pull_options = live.derived(partial(options.pull_options, memory_bytes=parts.memory_bytes, role=role))
     count_get = consumer_admin.stats.count_get
     pulls = PullProcessor(store.get_messages, tables, consumers, hold, pull_options, count_get)
-    guarding = options.entrance_options(config)
+    guarding = entrance_options(config)
     offset_sync = OffsetSyncProcessors(
         tables.offsets,
         tables.topics,
@@ -193,7 +194,7 @@ def build_broker(config: BrokerConfig, parts: Parts, make_role: MakeRole | None 
             {RequestCode.END_TRANSACTION: partial(needs_of_end, store.record_at)},
         ),
         states=audited_states(tables, live, acl),
-        port_options=options.port_options(config),
+        port_options=port_options(config),
         connections=parts.connections,
         rejected_of_proxies=lambda: proxied.rejected_total,
         ports=served,

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 
 from hatwisted.assembly.accountfiles import acl_files
 from hatwisted.assembly.encryption import Encryption
-from hatwisted.assembly.options import entrance_options, port_options
+from hatwisted.assembly.entry import entrance_options, port_options
 from hatwisted.assembly.orders import ServerConfig
 from hatwisted.assembly.parts import Parts
 from hatwisted.assembly.ports import ProxiedPorts, claim, interface_of

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from os.path import dirname, join
 
-from hatwisted.acl.aclfiles import AclPlaces
-from hatwisted.acl.entrance import EntranceOptions
-from hatwisted.acl.rateguard import Rates
 from hatwisted.assembly.parts import Parts
 from hatwisted.broker.filter.consumerfilter import FilterOptions
 from hatwisted.broker.identity import BrokerIdentity
@@ -22,14 +18,12 @@ from hatwisted.broker.topic.topicconfig import FirstTopics
 from hatwisted.clientcore.credentialfile import parse_credentials
 from hatwisted.clientcore.credentials import Credentials
 from hatwisted.clientcore.errors import BadSetting
-from hatwisted.config.accesskeys import AccessKeys
 from hatwisted.config.errors import SettingError
 from hatwisted.config.live import LiveConfig
 from hatwisted.config.schema import BrokerConfig, FlushDiskType
 from hatwisted.ha.settings import MasterSettings, SlaveSettings
 from hatwisted.ha.sockets import SocketSizes
 from hatwisted.logcodec.delaylevel import parse_delay_levels
-from hatwisted.remoting.portoptions import PortOptions
 from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.diskwatermark import FOR_A_MASTER, FOR_A_SLAVE
 from hatwisted.store.lifecycle.retention import RetentionPolicy
@@ -37,9 +31,6 @@ from hatwisted.store.queue.queuetable import OPEN_QUEUE_FILES
 from hatwisted.store.storeoptions import StoreOptions
 from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.networks import allow_list
-
-ACL_FILE = "conf/plain_acl.yml"
-"""In RocketMQ's home folder."""
 
 
 def identity(config: BrokerConfig, resolve: Callable[[str], bytes]) -> BrokerIdentity:
@@ -65,20 +56,6 @@ def _packed_address(host: str, resolve: Callable[[str], bytes]) -> bytes:
         raise SettingError("brokerIP1", f"{host} has no address: {error.strerror or error}") from None
 
 
-def acl_places(config: AccessKeys) -> AclPlaces | None:
-    """Where its accounts are; None if it lets everybody in. Raises SettingError."""
-    if not config.acl_enable:
-        return None
-    main, home = config.acl_plain_file, config.rocketmq_home
-    if main is None:
-        if home is None:
-            raise SettingError(
-                "aclEnable", f"set aclPlainFile, or rocketmqHome to the folder with {ACL_FILE}"
-            )
-        main = join(home, ACL_FILE)
-    return AclPlaces(main=main, folder=join(dirname(main), "acl"))
-
-
 def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None:
     """The account with which it asks others. fs: where its file lies. Raises SettingError."""
     path = config.credentials_file
@@ -90,29 +67,6 @@ def own_credentials(config: BrokerConfig, fs: IFileSystem) -> Credentials | None
         raise SettingError("credentialsFile", f"{path} can't be read: {error.strerror or error}") from None
     except BadSetting as error:
         raise SettingError("credentialsFile", str(error)) from None
-
-
-def port_options(config: AccessKeys) -> PortOptions:
-    """Who may connect to a server's ports."""
-    unacknowledged = config.max_unacknowledged_bytes_per_address if isinstance(config, BrokerConfig) else None
-    return PortOptions(
-        networks=allow_list(config.listen_allow_list),
-        unacknowledged_bytes=unacknowledged,
-        of_address=config.max_connections_per_address,
-        unread_bytes=config.max_unread_answer_bytes,
-        idle_limit=config.server_channel_max_idle_time_seconds,
-        sizes=bool(config.address_byte_rate or config.account_byte_rate),
-    )
-
-
-def entrance_options(config: AccessKeys) -> EntranceOptions:
-    """Who may change it, and how often clients may ask."""
-    return EntranceOptions(
-        admins=allow_list(config.admin_allow_list),
-        of_address=Rates(requests=config.address_request_rate, whole_bytes=config.address_byte_rate),
-        of_account=Rates(requests=config.account_request_rate, whole_bytes=config.account_byte_rate),
-        failed_logins=config.failed_login_rate,
-    )
 
 
 def registration(config: BrokerConfig) -> RegistrationOptions:

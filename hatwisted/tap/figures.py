@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twisted.application.service import IService
 
 from hatwisted.assembly.parts import Parts
-from hatwisted.broker.node.brokernode import BrokerNode
 from hatwisted.namesrv.service import NameServerService
+
+if TYPE_CHECKING:  # a name server would load a whole broker
+    from hatwisted.broker.node.brokernode import BrokerNode
 
 
 def with_figures(node: BrokerNode, parts: Parts) -> IService:

@@ -93,7 +93,8 @@ def wait_for_no_route(group: BrokerGroup, topic: str) -> None:
 
 
 def wait_for_slave(group: BrokerGroup, topic: str, seconds: float = PATIENCE) -> None:
-    """Until the slave has the topic's first queue, and has learned of the topic: it asks every 10 s."""
+    """Until the slave has the topic's first queue, and has learned of the topic: it asks every 10 s, or as
+    QUICK_SYNC says."""
     group.wait_caught_up(seconds)
 
     def known() -> bool:

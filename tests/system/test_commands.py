@@ -189,3 +189,16 @@ def test_a_broker_starts_without_what_its_configuration_does_not_ask_for() -> No
     )
     done = subprocess.run([sys.executable, "-c", check + heavy], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_a_name_server_loads_no_broker() -> None:
+    """Every sixth of its modules would be one that a broker needs."""
+    check = "import sys, hatwisted.tap.hanamesrv"
+    rooms = "{each for each in sys.modules if each.startswith(('hatwisted.broker', 'hatwisted.sqlfilter'))}"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{check}; sys.exit(','.join({rooms}) or 0)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

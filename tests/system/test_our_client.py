@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from testbed.brokergroup import OURS, SMALL_STORE, BrokerGroup
+from testbed.brokergroup import OURS, QUICK_SYNC, SMALL_STORE, BrokerGroup
 from testbed.storefiles import BadStore, read_log
 from tests.conftest import LoggedErrors
 from tests.support.clientprogram import Event
@@ -296,7 +296,7 @@ async def test_B118_B119_B142_a_backlog_is_read_from_the_slave_and_what_it_lacks
     tmp_path: Path,
 ) -> None:
     """The master sends its readers away, to a slave that has its last file only."""
-    settings = {**SMALL_STORE, "slaveReadEnable": True, "accessMessageInMemoryMaxRatio": 0}
+    settings = {**SMALL_STORE, **QUICK_SYNC, "slaveReadEnable": True, "accessMessageInMemoryMaxRatio": 0}
     with BrokerGroup(tmp_path, namesrv_kind=OURS, role="ASYNC_MASTER", settings=settings) as group:
         assert group.namesrv is not None
         await aside(group.namesrv.start)

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import SparkSession
 
-from testbed.brokergroup import OURS, BrokerGroup
+from testbed.brokergroup import OURS, QUICK_SYNC, BrokerGroup
 from testbed.processes import REPOSITORY, wait_until
 from tests.pipeline.spark import streamprogram
 from tests.support.background import Background
@@ -72,7 +72,7 @@ def kill(program: subprocess.Popen[bytes]) -> None:
 
 def test_restarts_after_kill_lose_and_repeat_nothing(spark: SparkSession, tmp_path: Path) -> None:
     dice = random.Random(5)
-    with BrokerGroup(tmp_path, namesrv_kind=OURS) as group:
+    with BrokerGroup(tmp_path, namesrv_kind=OURS, slave_settings=QUICK_SYNC) as group:
         group.start()
         fill(group, "Killed", FIRST, queues=QUEUES)
         wait_for_slave(group, "Killed")

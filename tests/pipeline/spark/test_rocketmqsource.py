@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hatwisted.pipeline.spark.rocketmqsource import RocketMQSource
-from testbed.brokergroup import OURS, BrokerGroup
+from testbed.brokergroup import OURS, QUICK_SYNC, BrokerGroup
 from tests.support.clustermessages import (
     bodies_of,
     fill,
@@ -31,7 +31,8 @@ from tests.support.clustermessages import (
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerGroup]:
-    with BrokerGroup(tmp_path_factory.mktemp("cluster"), namesrv_kind=OURS) as running:
+    folder = tmp_path_factory.mktemp("cluster")
+    with BrokerGroup(folder, namesrv_kind=OURS, slave_settings=QUICK_SYNC) as running:
         running.start()
         yield running
 
