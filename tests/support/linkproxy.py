@@ -108,6 +108,9 @@ class LinkProxy:
             try:
                 far = socket.create_connection(("127.0.0.1", self.target), CONNECT_SECONDS)
             except OSError:
+                # As if nobody listened: to a slave three links that close after its report are a word of its
+                # master's, which it heeds for half a minute.
+                near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
                 near.close()
                 continue
             self.connections += 1
