@@ -1,8 +1,8 @@
 # Ends of queues, and where they are found by the bytes of a topic. See `hatwisted.kernel.queueends` for both.
 #
-# A message to one queue of thousands finds nothing of that queue in the processor's caches. So what is looked at is
-# little (a place in the map, the queue's end, the name it's compared with), and it's asked for ahead, of all queues of
-# a run together.
+# A message to one queue of thousands finds nothing of that queue in the processor's caches. So little is looked at (a
+# slot of the map, the queue's end, the name it's compared with), and it's asked for ahead, of all queues of a run
+# together.
 
 from cpython.dict cimport PyDict_DelItem
 from cpython.object cimport PyObject
@@ -18,11 +18,12 @@ cdef enum:
     FIRST_BITS = 6
 
 # As hard to guess as the key of Python's own tables of texts, and as settled where PYTHONHASHSEED settles that.
-cdef uint64_t FIRST_KEY = <uint64_t><int64_t>hash("queues of the map"), SECOND_KEY = <uint64_t><int64_t>hash("map of queues")
+cdef uint64_t FIRST_KEY = <uint64_t><int64_t>hash("queues of the map")
+cdef uint64_t SECOND_KEY = <uint64_t><int64_t>hash("map of queues")
 
 
 cdef inline uint64_t queue_hash(const char *topic, int64_t size, int64_t queue_id) noexcept nogil:
-    return siphash(topic, max(size, 0), FIRST_KEY ^ <uint64_t>queue_id, SECOND_KEY)
+    return siphash(topic, size, FIRST_KEY ^ <uint64_t>queue_id, SECOND_KEY)
 
 
 cdef class QueueTail:
@@ -46,7 +47,7 @@ cdef class QueueTail:
         self.topic, self.queue_id, self._on_tail = topic, queue_id, on_tail
         if topic.isascii():
             self._name = PyUnicode_AsUTF8AndSize(topic, &self._name_size)
-        else:  # no usual record is for this one
+        else:  # no usual record is for this one, and no slot
             self._name, self._name_size = b"", -1
 
     cdef char *_room(self, int64_t first_index, int64_t size, int64_t physical) except? NULL:
@@ -89,8 +90,8 @@ cdef struct Slot:
 
 
 cdef class QueueMap:
-    """See `hatwisted.kernel.queueends`. Slots refer to what the dict holds; one whose queue was removed stays used, without
-    a queue, until the slots are made anew."""
+    """See `hatwisted.kernel.queueends`. Slots refer to what the dict holds, if its topic is ASCII; one whose queue was
+    removed stays used, without a queue, until the slots are made anew."""
 
     cdef dict _queues
     cdef readonly object by_name
@@ -110,6 +111,8 @@ cdef class QueueMap:
     def put(self, QueueTail queue not None):
         """See `hatwisted.kernel.queueends`."""
         key = (queue.topic, queue.queue_id)
+        if queue._name == NULL:
+            raise TypeError("a queue that hasn't got its name yet")
         if key in self._queues:
             raise KeyError(f"{key} is there")
         if 2 * (self._used + 1) > (<Py_ssize_t>1 << self._bits):
@@ -119,10 +122,10 @@ cdef class QueueMap:
 
     def remove(self, QueueTail queue not None):
         """See `hatwisted.kernel.queueends`."""
-        cdef Slot *slot = self._slot_of(queue_hash(queue._name, queue._name_size, queue.queue_id), <PyObject *>queue)
-        if slot == NULL:
+        if self._queues.get((queue.topic, queue.queue_id)) is not queue:
             raise KeyError(f"{queue.topic!r}, {queue.queue_id} isn't there")
-        slot.tail = NULL
+        if queue._name_size >= 0:
+            self._slot_of(queue).tail = NULL
         PyDict_DelItem(self._queues, (queue.topic, queue.queue_id))
 
     cdef int _bits_for(self, Py_ssize_t queues):
@@ -143,8 +146,12 @@ cdef class QueueMap:
             self._link(<QueueTail>queue)
 
     cdef void _link(self, QueueTail queue) noexcept:
-        cdef uint64_t hashed = queue_hash(queue._name, queue._name_size, queue.queue_id)
-        cdef Slot *slot = self._first(hashed)
+        cdef uint64_t hashed
+        cdef Slot *slot
+        if queue._name_size < 0:
+            return
+        hashed = queue_hash(queue._name, queue._name_size, queue.queue_id)
+        slot = self._first(hashed)
         while slot.used:
             slot = self._next(slot)
         slot.hash, slot.tail, slot.used = hashed, <PyObject *>queue, True
@@ -156,11 +163,12 @@ cdef class QueueMap:
     cdef inline Slot *_next(self, Slot *slot) noexcept nogil:
         return self._slots if slot + 1 == self._slots + (<Py_ssize_t>1 << self._bits) else slot + 1
 
-    cdef Slot *_slot_of(self, uint64_t hashed, PyObject *tail) noexcept nogil:
-        cdef Slot *slot = self._first(hashed)
-        while slot.used and slot.tail != tail:
+    cdef Slot *_slot_of(self, QueueTail queue) noexcept:
+        """Of a queue that has one."""
+        cdef Slot *slot = self._first(queue_hash(queue._name, queue._name_size, queue.queue_id))
+        while slot.tail != <PyObject *>queue:
             slot = self._next(slot)
-        return slot if slot.used else NULL
+        return slot
 
     cdef PyObject *_guess(self, uint64_t hashed) noexcept nogil:
         """The queue that is probably meant, without a look at it; NULL if there's none."""
@@ -175,7 +183,9 @@ cdef class QueueMap:
         while slot.used:
             if slot.hash == hashed and slot.tail != NULL:
                 queue = <QueueTail>slot.tail
-                if queue.queue_id == queue_id and queue._name_size == size and memcmp(queue._name, topic, size) == 0:
+                if queue.queue_id != queue_id or queue._name_size != size:
+                    pass
+                elif memcmp(queue._name, topic, size) == 0:
                     return queue
             slot = self._next(slot)
         return None

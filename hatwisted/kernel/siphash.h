@@ -1,5 +1,5 @@
 /* SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"; one round a word, three at the end, as
-Python's own hash of texts): whoever chooses names can't choose them to meet in a table, as long as the key is secret. */
+Python's own hash of texts has): as long as the key is secret, nobody can choose names that meet in a table. */
 #ifndef HATWISTED_SIPHASH_H
 #define HATWISTED_SIPHASH_H
 #include <stdint.h>

@@ -278,6 +278,20 @@ class QueueMapTests(SynchronousTestCase):
         left = [(run.topic, run.queue_id) for run in quick.runs]
         self.assertEqual(left, [name for name in names if name not in found.by_name])
 
+    def test_many_that_come_and_go_leave_room(self) -> None:
+        """With what they leave, no look for a place or for a queue goes on for ever."""
+        found = Queues(compiled())
+        for number in range(1000):
+            found.map.remove(found.add(f"T{number}", 0, 0, 1, 0))
+        data = piece([PLAIN], first=0)
+        quick = compiled().usual_records([data], BASE, True, found.map, [])
+        self.assertEqual([run.topic for run in quick.runs], ["T"])
+
+    def test_a_queue_without_a_name_is_none(self) -> None:
+        queue = compiled().QueueTail.__new__(compiled().QueueTail)
+        with self.assertRaises(TypeError):
+            compiled().QueueMap().put(queue)
+
     def test_a_listener_may_take_queues_out_of_service(self) -> None:
         queues, told = Queues(compiled()), list[Any]()
 

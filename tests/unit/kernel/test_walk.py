@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import struct
 from typing import Any
 
 from hypothesis import given
@@ -85,6 +87,41 @@ class OwnRecordTests(SynchronousTestCase):
                 data += encode_record(made)
             self.assertEqual(self.own(data, BASE, run, [0, 1], QueueRecords("T", 0)), 1, change)
 
+    def test_lengths_that_lie(self) -> None:
+        """A body's that leads behind the record, or before it, to where the topic's name stands, too; the record's,
+        and the entry's, of fewer bytes than there have to be."""
+        queue = QueueRecords("T", 0)
+        for flags in (0, layout.SYS_BORN_HOST_V6, layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6):
+            plain = {"topic": "T", "body": b"x", "raw_properties": b"", "queue_id": 0, "sys_flag": flags}
+            raw = bytearray(encode_record(make_record(**plain, queue_offset=0, physical_offset=BASE)))
+            whole = len(raw)
+            length_at = whole - len(b"x\x01T\0\0") - 4
+            bodies = (-whole, 1 - whole, -2, -1, 0, 1, 2, whole - 1, whole, whole + 1, whole + 2)
+            for body, size in itertools.product(bodies, range(86, whole + 1)):
+                lied = raw[:]
+                struct.pack_into(">i", lied, 0, size)
+                struct.pack_into(">i", lied, length_at, body)
+                for data in (bytes(lied), bytes(lied) + bytes(raw)):
+                    expected = self.belonging(queue, data, [(BASE, size)], [0])
+                    self.assertEqual(self.own(data, BASE, [(BASE, size)], [0], queue), expected)
+            self.assertEqual(self.own(bytes(raw[:-1]), BASE, [(BASE, whole)], [0], queue), 0)
+
+    def test_numbers_with_code_of_their_own(self) -> None:
+        """What they do to the lists is their matter; nothing beyond these is read."""
+        data = piece(
+            [{"topic": "T", "body": b"x", "raw_properties": b"", "queue_id": 0, "sys_flag": 0}], first=0
+        )
+        indexes = list[Any]()
+
+        class Clearing:
+            def __int__(self) -> int:
+                indexes.clear()
+                return 0
+
+        indexes += [Clearing(), 1]
+        run = [(BASE, len(data))] * 2
+        self.assertEqual(self.own(data, BASE, run, indexes, QueueRecords("T", 0)), 1)
+
     def test_what_is_before_the_bytes_is_not_there(self) -> None:
         data = piece(
             [{"topic": "T", "body": b"x", "raw_properties": b"", "queue_id": 0, "sys_flag": 0}], first=0
@@ -96,8 +133,9 @@ class OwnRecordTests(SynchronousTestCase):
         for run in ([BASE], [(BASE,)], [(BASE, 1, 1)]):
             with self.assertRaises((TypeError, ValueError)):
                 self.own(data, BASE, run, [0], queue)
-        with self.assertRaises(ValueError):
-            self.own(data, BASE, [(BASE, len(data))], [], queue)
+        for base, indexes in ((BASE, []), (-1, [0])):
+            with self.assertRaises(ValueError):
+                self.own(data, base, [(BASE, len(data))], indexes, queue)
 
 
 class WholeRecordTests(SynchronousTestCase):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import (
     MAX_GAP,
@@ -16,6 +17,7 @@ from hatwisted.store.queue.reading import (
     RecordTest,
     get_messages,
 )
+from hatwisted.wire.record import encode_record, make_record
 from tests.support.examples import examples
 from tests.support.memorylog import MemoryLog
 
@@ -112,6 +114,19 @@ class TestOutcomes(ReadingCase):
     def test_queue_entry_that_points_outside_the_log_is_reported(self):
         self.queue.entries.append((0, 100, 0))
         self.assertRaises(WrongEntry, self.get)
+
+
+class TestOwnRecords(ReadingCase):
+    def test_behind_removed_ones_each_is_the_one_of_its_own_offset(self):
+        self.queue.records = QueueRecords("T", 0)
+        for index in range(4):
+            made = make_record("T", b"body", queue_offset=index, physical_offset=self.log.max_offset)
+            self.put(encode_record(made))
+        self.log.expire(2 * len(self.records[0]))
+        for wanted in (None, RecordTest(lambda record: True)):
+            result = get_messages(self.log, self.queue, 0, ReadLimits(32, 1000), wanted)
+            self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
+            self.assertEqual((result.count, result.next_begin_offset), (2, 4))
 
 
 class TestLimits(ReadingCase):
