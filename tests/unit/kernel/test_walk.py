@@ -88,7 +88,7 @@ class OwnRecordTests(SynchronousTestCase):
             self.assertEqual(self.own(data, BASE, run, [0, 1], QueueRecords("T", 0)), 1, change)
 
     def test_lengths_that_lie(self) -> None:
-        """A body's that leads behind the record, or before it, to where the topic's name stands, too; the record's,
+        """A body's that leads behind the record, or before it, to where the topic's name stands; the record's,
         and the entry's, of fewer bytes than there have to be."""
         queue = QueueRecords("T", 0)
         for flags in (0, layout.SYS_BORN_HOST_V6, layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6):
