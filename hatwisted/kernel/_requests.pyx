@@ -10,8 +10,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
-from hatwisted.kernel.limits import SEEN_TOPICS
-from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.remoting import SendCommand
 from hatwisted.wire.requestheader import NOT_SAID, SendHeader
 

@@ -11,8 +11,6 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from hatwisted.kernel.limits import SEEN_TOPICS
-from hatwisted.wire.layout import MAX_TOPIC_LENGTH
 from hatwisted.wire.remoting import SignedSendCommand
 from hatwisted.wire.signedsend import SignedSendHeader
 

@@ -4,7 +4,6 @@
 # slot of the map, the queue's end, the name it's compared with), and it's asked for ahead, of all queues of a run
 # together.
 
-from cpython.dict cimport PyDict_DelItem
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdlib cimport calloc
@@ -39,7 +38,6 @@ cdef class QueueTail:
 
     def __cinit__(self, *_, **__):
         self._tail = bytearray()
-        self._name = NULL
 
     def __init__(self, str topic not None, int64_t queue_id, on_tail):
         if self._name != NULL:
@@ -49,6 +47,9 @@ cdef class QueueTail:
             self._name = PyUnicode_AsUTF8AndSize(topic, &self._name_size)
         else:  # no usual record is for this one, and no slot
             self._name, self._name_size = b"", -1
+
+    cdef inline bint _is_named(self, const char *topic, int64_t size, int64_t queue_id) noexcept nogil:
+        return self.queue_id == queue_id and self._name_size == size and memcmp(self._name, topic, size) == 0
 
     cdef char *_room(self, int64_t first_index, int64_t size, int64_t physical) except? NULL:
         """Where so many bytes of entries go; NULL if the tail doesn't take them."""
@@ -102,7 +103,6 @@ cdef class QueueMap:
     def __cinit__(self):
         self._queues = {}
         self.by_name = MappingProxyType(self._queues)
-        self._slots = NULL
         self._make(FIRST_BITS)
 
     def __dealloc__(self):
@@ -126,7 +126,7 @@ cdef class QueueMap:
             raise KeyError(f"{queue.topic!r}, {queue.queue_id} isn't there")
         if queue._name_size >= 0:
             self._slot_of(queue).tail = NULL
-        PyDict_DelItem(self._queues, (queue.topic, queue.queue_id))
+        del self._queues[queue.topic, queue.queue_id]
 
     cdef int _bits_for(self, Py_ssize_t queues):
         """For at most a quarter of the slots used."""
@@ -179,13 +179,8 @@ cdef class QueueMap:
 
     cdef QueueTail _find(self, uint64_t hashed, const char *topic, int64_t size, int64_t queue_id):
         cdef Slot *slot = self._first(hashed)
-        cdef QueueTail queue
         while slot.used:
-            if slot.hash == hashed and slot.tail != NULL:
-                queue = <QueueTail>slot.tail
-                if queue.queue_id != queue_id or queue._name_size != size:
-                    pass
-                elif memcmp(queue._name, topic, size) == 0:
-                    return queue
+            if slot.hash == hashed and slot.tail != NULL and (<QueueTail>slot.tail)._is_named(topic, size, queue_id):
+                return <QueueTail>slot.tail
             slot = self._next(slot)
         return None
