@@ -159,6 +159,13 @@ def _list_remote(path: str) -> list[Entry] | None:
     )
 
 
+def address_parts(address: str) -> tuple[str, str, str]:
+    """(its scheme, the bucket or host, what is below that)"""
+    scheme, _, rest = address.partition("://")
+    place, _, below = rest.partition("/")
+    return scheme, place, below
+
+
 def remote_filesystem(path: str) -> tuple[Any, str]:
     """fsspec's file system for a path with a scheme, and the path as that one calls it. Where fsspec lacks the
     package for it (s3fs, gcsfs, adlfs), pyarrow's own is taken."""
@@ -166,8 +173,7 @@ def remote_filesystem(path: str) -> tuple[Any, str]:
         import fsspec
     except ImportError:
         raise PipelineError(f"{path}: a path with a scheme needs fsspec: pip install fsspec") from None
-    scheme, _, rest = path.partition("://")
-    place, _, below = rest.partition("/")
+    scheme, place, below = address_parts(path)
     if scheme in HADOOP_SCHEMES and (native := hadoop_files(scheme, place)) is not None:
         return native, f"/{below}"
     try:
@@ -199,13 +205,12 @@ def _on_arrow(given: str, path: str) -> tuple[Any, str]:
     """`path` with its file system, whose bucket is that of `given`, which is shown in errors."""
     from pyarrow import ArrowException
 
-    scheme, _, rest = given.partition("://")
-    place = rest.partition("/")[0]
+    scheme, place, _ = address_parts(given)
     try:
         files, root = bucket_filesystem(scheme, place)
     except (ArrowException, OSError, ValueError) as error:
         raise PipelineError(f"{given}: {_why_not(given, error)}") from error
-    below = path.partition("://")[2].partition("/")[2]
+    _, _, below = address_parts(path)
     return files, f"{root}/{below}".rstrip("/") if below else root or "/"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from hatwisted.pipeline.decode.storebytes import is_remote, remote_filesystem
+from hatwisted.pipeline.decode.storebytes import address_parts, is_remote, remote_filesystem
 from hatwisted.pipeline.decode.storefolder import LogStore
 from hatwisted.pipeline.errors import NotAStore
 from hatwisted.pipeline.spark.readoptions import CONDITION_OPTIONS, BadOption, Options
@@ -86,16 +86,9 @@ def _remote(pattern: str) -> list[str]:
     # It may have cached an earlier listing.
     files.invalidate_cache()
     found = sorted(files.glob(path))
-    place, below = _split(pattern)
+    scheme, place, below = address_parts(pattern.rstrip("/"))
     if _PATTERN.intersection(place) or not path.endswith(below):
         return [files.unstrip_protocol(each) for each in found]
     # The address has what the file system doesn't tell again, as Azure's account, and its own name for the scheme.
     start = len(path) - len(below)
-    return [f"{place}/{each[start:]}" for each in found]
-
-
-def _split(address: str) -> tuple[str, str]:
-    """(its scheme with the bucket or host, what is below that)"""
-    scheme, _, rest = address.partition("://")
-    place, _, below = rest.partition("/")
-    return f"{scheme}://{place}", below.rstrip("/")
+    return [f"{scheme}://{place}/{each[start:]}" for each in found]

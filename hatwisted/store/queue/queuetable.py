@@ -85,10 +85,7 @@ class ConsumeQueueTable:
         """The queue; made if there's none, its folder with the first entry. StoreError for a topic that
         can't be the name of a folder: it came out of the log and may be anything."""
         queue = self._queues.get((topic, queue_id))
-        if queue is None:
-            queue = self._made(topic, queue_id)
-            self.map.put(queue)
-        return queue
+        return self._made(topic, queue_id) if queue is None else queue
 
     def append(self, topic: str, queue_id: int, first_index: int, entries: bytes) -> ConsumeQueue:
         """Add entries to a queue, made if there's none. One whose topic was deleted elsewhere and created again is
@@ -127,9 +124,12 @@ class ConsumeQueueTable:
         return known
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """A queue that there wasn't, in service from now on."""
         if not is_queue_name(topic, queue_id):
             raise StoreError(f"topic {topic!r}, queue id {queue_id}: no folder can have such a name")
-        return self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
+        queue = self._over(join(self._root, topic, str(queue_id)), topic, queue_id)
+        self.map.put(queue)
+        return queue
 
     def _over(self, folder: str, topic: str, queue_id: int) -> ConsumeQueue:
         files = FileQueue(
@@ -172,9 +172,7 @@ class ConsumeQueueTable:
         can't be loaded. Bounds are known after `recover`."""
         for topic in self._fs.listdir(self._root):
             for name in self._queue_folders(topic):
-                queue = self._made(topic, int(name))
-                self.map.put(queue)
-                queue.load()
+                self._made(topic, int(name)).load()
         self.deleted.load_all()
 
     def _queue_folders(self, topic: str) -> list[str]:
