@@ -21,10 +21,10 @@ from typing import Any
 from bench.arena import Arena, RowFailed
 from bench.figures import Outcome, Values, absolute_figure
 from bench.logmaker import make_store
-from bench.processtree import descendants
 from bench.sampling import Sample, Sampler
 from testbed.brokergroup import JAVA, OURS
 from testbed.processes import REPOSITORY
+from testbed.processtree import descendants
 
 ONE = ["queue_offset"]
 PROTOTYPE = [

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import kafkajob, pulljob
-from bench.processtree import cpu_seconds
 from hatwisted.wire.record import decode_record
 from hatwisted.wire.storedrecord import Record
+from testbed.processtree import cpu_seconds
 
 Job = dict[str, Any]
 ROW_GROUP = 50_000  # messages the row-wise consumer collects before it writes them

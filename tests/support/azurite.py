@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.npmpackages import NpmPackage
-from tests.support.processgroup import process_group
+from tests.support.processgroup import process_group, when_started
 
 PACKAGE = NpmPackage("azurite", "3.37.0")
 ACCOUNT = "devstoreaccount1"
@@ -32,10 +31,7 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
     command = ["node", str(PACKAGE.installed / "dist/src/blob/main.js"), "--blobPort", "0"]
     command += ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
     with log.open("w") as output, process_group(*command, stdout=output, stderr=subprocess.STDOUT) as server:
-        until = time.monotonic() + START_SECONDS
-        while (found := _LISTENS.search(log.read_text())) is None:
-            assert server.poll() is None and time.monotonic() < until, log.read_text()
-            time.sleep(0.1)
+        found = when_started(server, log, lambda: _LISTENS.search(log.read_text()), START_SECONDS)
         yield {
             "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
             "AZURE_STORAGE_ACCOUNT_KEY": KEY,

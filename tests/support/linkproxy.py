@@ -59,9 +59,7 @@ class LinkProxy:
             victims, self._sockets = self._sockets, set()
         for victim in victims:
             with contextlib.suppress(OSError):
-                if reset:
-                    victim.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
-                victim.shutdown(socket.SHUT_RDWR) if not reset else victim.close()
+                _reset(victim) if reset else victim.shutdown(socket.SHUT_RDWR)
         self.flow()
 
     def stall(self, *directions: int) -> None:
@@ -110,8 +108,7 @@ class LinkProxy:
             except OSError:
                 # As if nobody listened: to a slave three links that close after its report are a word of its
                 # master's, which it heeds for half a minute.
-                near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
-                near.close()
+                _reset(near)
                 continue
             self.connections += 1
             self._join(near, far)
@@ -163,3 +160,8 @@ class LinkProxy:
             self._budget[direction] = None
             self._open[direction].clear()
         return allowed
+
+
+def _reset(end: socket.socket) -> None:
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+    end.close()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.processes import REPOSITORY
 
 Program = subprocess.Popen[str]
+Found = TypeVar("Found")
 
 
 def has_members(program: Program) -> bool:
@@ -35,3 +37,16 @@ def process_group(*command: str, **streams: Any) -> Iterator[Program]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def when_started(program: Program, log: Path, look: Callable[[], Found | None], seconds: float) -> Found:
+    """What `look` finds once a server runs; before that it's nothing.
+
+    - log: of the server, which is told if it ends before
+    - seconds: that it may take
+    """
+    until = time.monotonic() + seconds
+    while not (found := look()):
+        assert program.poll() is None and time.monotonic() < until, log.read_text()[-2000:]
+        time.sleep(0.1)
+    return found

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from testbed.processes import wait_until
+from testbed.processtree import descendants
 
 PYTHON = "pyspark.daemon"
 """In the command line of Python workers and of what forks them, but of no JVM."""
@@ -19,16 +20,7 @@ PATIENCE = 300.0
 
 def started_by(process: int, said: str = "") -> list[int]:
     """What it has started, and what those have. said: by their command lines, those with this alone."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            number, _, rest = stat.read_text().partition(" ")
-            parents[int(number)] = int(rest.rpartition(")")[2].split()[1])
-    found, older = [], {process}
-    while older:
-        older = {number for number, parent in parents.items() if parent in older}
-        found += sorted(older)
-    return [each for each in found if said in _command(each)]
+    return [each for each in descendants(process) if said in _command(each)]
 
 
 def _command(process: int) -> str:

@@ -21,8 +21,8 @@ from bench import history
 from bench.__main__ import _options, _size
 from bench.figures import Figure
 from bench.plots import draw_all
-from bench.processtree import TICKS, cpu_seconds, descendants
 from bench.sparkpeers import LABELS
+from testbed.processtree import TICKS, cpu_seconds, descendants
 
 SECONDS = 0.3
 BURN = f"import time\nwhile time.process_time() < {SECONDS}: pass\n"

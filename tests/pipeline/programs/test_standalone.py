@@ -21,6 +21,7 @@ import pytest
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 from testbed.processes import wait_until
+from tests.pipeline.jobs.landing import STREAM, TASKS
 from tests.support.goldenlog import MASTER, SLAVE
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_catalog
@@ -40,7 +41,6 @@ has run in between."""
 BUSY = 1.0
 """Seconds within which a landing, idle or busy, comes to what is new."""
 BROKER = "broker-a"
-TASKS, STREAM = "tasks", "stream"
 
 
 @pytest.fixture
