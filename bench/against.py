@@ -3,7 +3,8 @@
 `make bench ROW=send-sync AGAINST=REV` runs it. REV is checked out under var/bench and its kernel built there, as
 an installation would; `pure` means this checkout with HATWISTED_PURE=1. Both pairs are started once, only one of
 them runs at a time, memory is warmed before each of its turns, and a turn is a fixed number of messages. What is
-compared is the rate, and the CPU time a message costs master and slave, which noise hardly moves.
+compared is the rate, and the CPU time a message costs master and slave, which noise hardly moves. The turns of
+`pull` and `end-to-end` are by time; the first's stores are filled before.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
 
 from bench.arena import (
     BATCH,
@@ -29,19 +34,51 @@ from bench.arena import (
     settle,
 )
 from bench.catchup import CatchUp, one_catch_up, prepare
+from bench.consuming import PULLED_BYTES, pulls, round_trips
 from bench.figures import spread
 from bench.sending import PING, WIDE
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY
 
-ROWS: dict[str, tuple[str, LoadOptions, int]] = {
-    "send-sync": ("SYNC_MASTER", SINGLE, 400_000),
-    "send-async": ("ASYNC_MASTER", SINGLE, 400_000),
-    "batch-sync": ("SYNC_MASTER", BATCH, 800_000),
-    "wide-sync": ("SYNC_MASTER", WIDE, 400_000),
-    "latency": ("SYNC_MASTER", PING, 12_000),
+
+class Work(Protocol):
+    """What a pair has to do in one turn."""
+
+    def __call__(self, arena: Arena, group: BrokerGroup, messages: int) -> dict[str, Any]:
+        """Let it do so much; "rate" in messages a second, "p50_ms", "p99_ms" and "messages", how many it was."""
+
+
+def _sends(load: LoadOptions, arena: Arena, group: BrokerGroup, messages: int) -> dict[str, Any]:
+    requests = messages // int(load.get("batch", 1))
+    result = arena.load(group.master_port, {**load, "requests": requests}, seconds=SECONDS, quiet=True)
+    check_answers(result)
+    group.wait_caught_up()
+    return {**result, "messages": messages}
+
+
+def _pulls(arena: Arena, group: BrokerGroup, messages: int) -> dict[str, Any]:
+    arena.fill(group, PULLED_BYTES)
+    return pulls(group, warm=0, seconds=max(1.0, messages / PULLED_A_SECOND))
+
+
+def _round_trips(arena: Arena, group: BrokerGroup, messages: int) -> dict[str, Any]:
+    took = round_trips(group, messages, SECONDS)
+    p50, p99 = np.quantile(took, [0.5, 0.99])
+    return {"rate": len(took) / took.sum() * 1e3, "p50_ms": p50, "p99_ms": p99, "messages": len(took)}
+
+
+ROWS: dict[str, tuple[str, Work, int]] = {
+    "send-sync": ("SYNC_MASTER", partial(_sends, SINGLE), 400_000),
+    "send-async": ("ASYNC_MASTER", partial(_sends, SINGLE), 400_000),
+    "batch-sync": ("SYNC_MASTER", partial(_sends, BATCH), 800_000),
+    "wide-sync": ("SYNC_MASTER", partial(_sends, WIDE), 400_000),
+    "latency": ("SYNC_MASTER", partial(_sends, PING), 12_000),
+    "pull": ("ASYNC_MASTER", _pulls, 2_000_000),
+    "end-to-end": ("ASYNC_MASTER", _round_trips, 6_000),
 }
-"""Role, load, and messages of one turn."""
+"""Role, work, and messages of one turn."""
+PULLED_A_SECOND = 250_000
+"""About; a turn of pulls lasts as long as its messages take at this rate."""
 CATCH_UP = "catch-up"
 STORES = REPOSITORY / "var" / "bench"
 WARM_MESSAGES = 150_000
@@ -73,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.row == CATCH_UP:
         _catch_ups(options.revision, options.turns)
         return
-    role, load, messages = ROWS[options.row]
+    role, work, messages = ROWS[options.row]
     messages = options.messages or messages
     arena = Arena(STORES, [OURS])
     with ExitStack() as stack:
@@ -82,10 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for name, sources in (("this", REPOSITORY), (options.revision, _sources(options.revision)))
         ]
         for each in contenders:
-            _turn(arena, contenders, each, load, min(messages, WARM_MESSAGES), counts=False)
+            _turn(arena, contenders, each, work, min(messages, WARM_MESSAGES), counts=False)
         for _ in range(options.turns):
             for each in contenders:
-                _turn(arena, contenders, each, load, messages)
+                _turn(arena, contenders, each, work, messages)
     arena.end()
     _report(options.row, contenders)
 
@@ -142,7 +179,7 @@ def _turn(
     arena: Arena,
     contenders: Sequence[Contender],
     each: Contender,
-    load: LoadOptions,
+    work: Work,
     messages: int,
     counts: bool = True,
 ) -> None:
@@ -151,7 +188,7 @@ def _turn(
     - arena: the run
     - contenders: all
     - each: whose turn it is
-    - load, messages: what it gets
+    - work, messages: what it does
     - counts: False while it gets warm
     """
     others = [server for other in contenders if other is not each for server in servers(other.group)]
@@ -161,13 +198,8 @@ def _turn(
         server.suspend()
     try:
         weighed = Costs(*servers(each.group))
-        requests = messages // int(load.get("batch", 1))
-        result = arena.load(
-            each.group.master_port, {**load, "requests": requests}, seconds=SECONDS, quiet=True
-        )
-        check_answers(result)
-        each.group.wait_caught_up()
-        master, slave = weighed.each(messages)
+        result = work(arena, each.group, messages)
+        master, slave = weighed.each(result["messages"])
     finally:
         for server in others:
             server.resume()

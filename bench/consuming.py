@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.arena import REWARM_SECONDS, Arena, Duel, RowFailed
+from bench.arena import REWARM_SECONDS, Arena, Costs, Duel, RowFailed, servers
 from bench.figures import Outcome, Values, ratio_figure
-from bench.sending import values
+from bench.sending import tell_costs, values
 from testbed.brokergroup import BrokerGroup, Kind
 from testbed.processes import REPOSITORY, wait_until
 from testbed.remotingclient import (
@@ -41,15 +41,19 @@ def pull(arena: Arena) -> Outcome:
         for kind in list(duel.groups):
             with duel.attempt(kind):
                 arena.fill(duel.groups[kind], PULLED_BYTES // (10 if arena.quick else 1))
-                _pull(arena, duel.groups[kind], warm=PULL_WARM[arena.quick], seconds=1)
+                pulls(duel.groups[kind], warm=PULL_WARM[arena.quick], seconds=1)
         for number, kind in duel.turns():
             with duel.attempt(kind), duel.alone(kind) as group:
-                result = _pull(arena, group, warm=REWARM_SECONDS, seconds=arena.measure_seconds)
+                costs = Costs(*servers(group))
+                result = pulls(group, warm=REWARM_SECONDS, seconds=arena.measure_seconds)
+                messages = result["messages"] + result["warmed"]
+                result["master_us"], result["slave_us"] = costs.each(messages)
                 arena.say(f"{kind.value} {number + 1}: {result['rate']:,.0f} msgs/s pulled")
                 results[kind].append(result)
     rates = values(results, "rate")
     label = "pull, 4 consumers, 32 messages a pull, page cache"
     outcome.figures.append(ratio_figure(label, "msgs/s", rates, at_least=1.0))
+    tell_costs(outcome, label, results)
     for kind, each in results.items():
         if each:
             last = each[-1]
@@ -60,7 +64,8 @@ def pull(arena: Arena) -> Outcome:
     return outcome
 
 
-def _pull(arena: Arena, group: BrokerGroup, *, warm: float, seconds: float) -> dict[str, Any]:
+def pulls(group: BrokerGroup, *, warm: float, seconds: float) -> dict[str, Any]:
+    """What pulling showed; see `bench.pullgen`."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.pullgen", "127.0.0.1", str(group.master_port)]
         + ["--warm", str(warm), "--seconds", str(seconds)],
@@ -81,13 +86,16 @@ def end_to_end(arena: Arena) -> Outcome:
     """From a send to the answer of the long pull that waits for it, one message at a time, ASYNC_MASTER."""
     outcome = Outcome()
     times: dict[Kind, list[np.ndarray[Any, Any]]] = {kind: [] for kind in arena.kinds}
+    spent: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in arena.kinds}
     with Duel(arena, "ASYNC_MASTER", outcome).started() as duel:
         for kind in list(duel.groups):
             with duel.attempt(kind):
-                _round_trips(duel.groups[kind], WARM_ROUNDS[arena.quick], WARM_SECONDS)
+                round_trips(duel.groups[kind], WARM_ROUNDS[arena.quick], WARM_SECONDS)
         for number, kind in duel.turns():
             with duel.attempt(kind), duel.alone(kind) as group:
-                took = _round_trips(group, ROUND_TRIPS[arena.quick], arena.measure_seconds)
+                costs = Costs(*servers(group))
+                took = round_trips(group, ROUND_TRIPS[arena.quick], arena.measure_seconds)
+                spent[kind].append(dict(zip(("master_us", "slave_us"), costs.each(len(took)), strict=True)))
                 p50, p99 = np.quantile(took, [0.5, 0.99])
                 arena.say(f"{kind.value} {number + 1}: p50 {p50:.3f} ms, p99 {p99:.3f} ms of {len(took)}")
                 times[kind].append(took)
@@ -97,10 +105,11 @@ def end_to_end(arena: Arena) -> Outcome:
         }
         label = f"send to long-polling consumer, {name}"
         outcome.figures.append(ratio_figure(label, "ms", measured, at_most=1.0, digits=3))
+    tell_costs(outcome, "send to long-polling consumer", spent)
     return outcome
 
 
-def _round_trips(group: BrokerGroup, count: int, seconds: float) -> np.ndarray[Any, Any]:
+def round_trips(group: BrokerGroup, count: int, seconds: float) -> np.ndarray[Any, Any]:
     """Milliseconds from each send until the consumer has its message; the consumer waits before each."""
     took: list[float] = []
     end = time.perf_counter() + seconds

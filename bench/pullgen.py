@@ -7,7 +7,8 @@ queues; at the queue's end it begins at 0 again, so that all is read from the pa
 not decoded: their length leads to the next frame, two regular expressions over the header yield code and
 next offset, and the number of messages is what the offset has grown by.
 
-Standard output carries one JSON object: `{"result": {"rate": messages/s, "bytes": bytes/s, ...}}`.
+Standard output carries one JSON object: `{"result": {"rate": messages/s, "bytes": bytes/s, "messages": how many,
+"warmed": how many before those, ...}}`.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ def drive(consumers: Sequence[Consumer], seconds: float) -> dict[str, object]:
     return {
         "rate": sum(each.messages for each in consumers) / elapsed,
         "bytes": sum(each.bytes for each in consumers) / elapsed,
+        "messages": sum(each.messages for each in consumers),
         "p50_ms": times[len(times) // 2] * 1e3,
         "p99_ms": times[len(times) * 99 // 100] * 1e3,
         "codes": {str(code): count for code, count in sorted(codes.items())},
@@ -129,9 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         for each in consumers:
             each.pull()
-        if given.warm:
-            drive(consumers, given.warm)
-        print(json.dumps({"result": drive(consumers, given.seconds)}), flush=True)
+        warmed = drive(consumers, given.warm)["messages"] if given.warm else 0
+        print(json.dumps({"result": {**drive(consumers, given.seconds), "warmed": warmed}}), flush=True)
     except (OSError, ValueError) as failure:
         print(f"{given.host}:{given.port}: {failure}", file=sys.stderr)
         return 1

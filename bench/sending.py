@@ -32,7 +32,7 @@ def send_sync(arena: Arena) -> Outcome:
         results = duel.contest(SINGLE)
     rates = values(results, "rate")
     outcome.figures.append(ratio_figure("send, SYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.5))
-    _tell_costs(outcome, "send, SYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
+    tell_costs(outcome, "send, SYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -50,7 +50,7 @@ def send_async(arena: Arena) -> Outcome:
     outcome.figures.append(
         ratio_figure("send, ASYNC_MASTER, 4 x 64 in flight", "msgs/s", rates, at_least=1.3)
     )
-    _tell_costs(outcome, "send, ASYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
+    tell_costs(outcome, "send, ASYNC_MASTER, 4 x 64 in flight", results, MASTER_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -63,7 +63,7 @@ def batch_sync(arena: Arena) -> Outcome:
     rates = values(results, "rate")
     label = "batch send (50 a request), SYNC_MASTER, 4 x 8 in flight"
     outcome.figures.append(ratio_figure(label, "msgs/s", rates, at_least=1.2))
-    _tell_costs(outcome, label, results, BATCHED_US)
+    tell_costs(outcome, label, results, BATCHED_US)
     _tell_latencies(outcome, results)
     return outcome
 
@@ -84,7 +84,7 @@ def latency(arena: Arena) -> Outcome:
             digits=3,
         )
         outcome.figures.append(figure)
-    _tell_costs(outcome, "send, SYNC_MASTER, 1 in flight", results)
+    tell_costs(outcome, "send, SYNC_MASTER, 1 in flight", results)
     return outcome
 
 
@@ -133,7 +133,7 @@ def sync_cost(arena: Arena) -> Outcome:
     return outcome
 
 
-def _tell_costs(
+def tell_costs(
     outcome: Outcome, label: str, results: dict[Kind, list[dict[str, Any]]], at_most: float | None = None
 ) -> None:
     """CPU time of a message, user and system: a second figure for the same row, which noise hardly moves.
