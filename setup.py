@@ -21,6 +21,7 @@ NAMES = (
     "dispatch",
     "index",
     "walk",
+    "reading",
     "columns",
     "frames",
 )

@@ -1,13 +1,13 @@
 """The inner loops of sending and dispatch, compiled where that is possible, under one interface.
 
 Each has two twins: one in Cython (`_requests`, `_signedsends`, `_signatures`, `_admission`, `_records`,
-`_answers`, `_puts`, `_dispatch`, `_index`, `_walk`, `_columns`, `_frames`), built when the package is installed
-and a C compiler is there, and one in Python (`pure`), which is the oracle of the tests and runs elsewhere.
-`HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says which is in use. Results
-are the same to the byte; what a compiled twin isn't sure of (an unusual header, a put that may break a limit), it
-leaves to the caller's ordinary way, so no rule is written twice. `choice` decides, for all parts at once;
-`appendrun` holds what has been encoded, `heldputs` what waits for disk or slave, `queueends` has the ends of
-queues in Python, `limits` says how much one call builds.
+`_answers`, `_puts`, `_dispatch`, `_index`, `_walk`, `_reading`, `_columns`, `_frames`), built when the
+package is installed and a C compiler is there, and one in Python (`pure`), which is the oracle of the tests
+and runs elsewhere. `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says
+which is in use. Results are the same to the byte; what a compiled twin isn't sure of (an unusual header, a
+put that may break a limit), it leaves to the caller's ordinary way, so no rule is written twice. `choice`
+decides, for all parts at once; `appendrun` holds what has been encoded, `heldputs` what waits for disk or
+slave, `queueends` has the ends of queues in Python, `limits` says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
@@ -23,7 +23,7 @@ queues in Python, `limits` says how much one call builds.
 * `usual_records`: what plain records mean to queues and index, with their entries in the queues' tails; None where
   the dispatcher does it all by columns.
 * `whole_records`: plain records followed and checked; None where the walk does it all by columns.
-* `own_records`: which records are those that a queue's entries name; None where each is looked at in Python.
+* `choose_entries`, `own_bytes`: what a read of a queue gets, see `logcodec.entrychoice`.
 * `plain_columns`: plain records as columns; None where `logcodec.scan` makes them.
 * `plain_pairs`: their properties; None where `logcodec.propertyareas` takes them apart.
 * `copy_spans`, `span_crcs`, `split_spans`: substrings copied together, their checksums, their parts; None where
@@ -44,10 +44,11 @@ from hatwisted.kernel.choice import (
     SettledPuts,
     UsualPuts,
     check_signatures,
+    choose_entries,
     copy_spans,
     decode_batch,
     fitting_frames,
-    own_records,
+    own_bytes,
     plain_columns,
     plain_pairs,
     signing_key,
@@ -73,11 +74,12 @@ __all__ = [
     "SettledPuts",
     "UsualPuts",
     "check_signatures",
+    "choose_entries",
     "copy_spans",
     "decode_batch",
     "fitting_frames",
     "message_ids",
-    "own_records",
+    "own_bytes",
     "plain_columns",
     "plain_pairs",
     "signing_key",

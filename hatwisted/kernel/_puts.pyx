@@ -21,7 +21,7 @@ cdef extern from "slots.h":
 
 include "sendanswer.pxi"
 
-INTERFACE = 12
+INTERFACE = 13
 
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand

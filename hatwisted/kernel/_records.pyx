@@ -26,7 +26,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 12
+INTERFACE = 13
 include "crc.pxi"
 
 cdef object crc_of_python = isal_zlib.crc32

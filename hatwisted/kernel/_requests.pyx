@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 12
+INTERFACE = 13
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

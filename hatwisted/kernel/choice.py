@@ -8,13 +8,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from hatwisted.kernel import pure
+from hatwisted.logcodec.entrychoice import ChooseEntries, OwnBytes
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
-from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 12
+INTERFACE: Final = 13
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (
@@ -28,6 +28,7 @@ NAMES: Final = (
     "_dispatch",
     "_index",
     "_walk",
+    "_reading",
     "_columns",
     "_frames",
 )
@@ -60,7 +61,8 @@ UsualPuts: type[pure.UsualPutsTwin] | None = pure.UsualPuts
 QueueTail = pure.QueueTail
 QueueMap = pure.QueueMap
 whole_records: WholeRecords | None = pure.whole_records
-own_records: OwnRecords | None = pure.own_records
+choose_entries: ChooseEntries = pure.choose_entries
+own_bytes: OwnBytes = pure.own_bytes
 plain_columns: PlainColumns | None = pure.plain_columns
 copy_spans: CopySpans | None = pure.copy_spans
 span_crcs: SpanSums | None = pure.span_crcs
@@ -89,7 +91,8 @@ if COMPILED and not TYPE_CHECKING:
     take_frames = _parts["_frames"].take_frames
     fitting_frames = _parts["_frames"].fitting_frames
     whole_records = _parts["_walk"].whole_records
-    own_records = _parts["_walk"].own_records
+    choose_entries = _parts["_reading"].choose_entries
+    own_bytes = _parts["_reading"].own_bytes
     plain_columns = _parts["_columns"].plain_columns
     copy_spans = _parts["_columns"].copy_spans
     plain_pairs = _parts["_columns"].plain_pairs

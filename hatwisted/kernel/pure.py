@@ -14,9 +14,9 @@ from hatwisted.kernel.heldputs import HeldPuts
 from hatwisted.kernel.queueends import QueueMap as QueueMap
 from hatwisted.kernel.queueends import QueueTail as QueueTail
 from hatwisted.logcodec.encoder import RecordEncoder
+from hatwisted.logcodec.entrychoice import choose_entries, own_bytes
 from hatwisted.logcodec.logwalk import WholeRecords
 from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs, SpanSums, SplitSpans
-from hatwisted.logcodec.recordplace import OwnRecords
 from hatwisted.wire import batch, layout
 from hatwisted.wire.codes import FLAG_ONEWAY
 from hatwisted.wire.haframe import Buffer, FittingFrames, TakeFrames
@@ -34,9 +34,11 @@ __all__ = [
     "SettledPuts",
     "UsualPuts",
     "check_signatures",
+    "choose_entries",
     "copy_spans",
     "decode_batch",
     "fitting_frames",
+    "own_bytes",
     "plain_columns",
     "plain_pairs",
     "signing_key",
@@ -159,9 +161,6 @@ fitting_frames: FittingFrames | None = None
 
 whole_records: WholeRecords | None = None
 """In Python, the walk looks at all records by columns."""
-
-own_records: OwnRecords | None = None
-"""In Python, `QueueRecords.has` is asked of each."""
 
 plain_columns: PlainColumns | None = None
 copy_spans: CopySpans | None = None

@@ -7,7 +7,6 @@ compiled kernel. The body's checksum isn't part of it: consumers check that them
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Final
 
 from hatwisted.wire import layout
@@ -61,8 +60,3 @@ class QueueRecords:
             and body >= 0
             and data.startswith(field, body_at + body, at + size)
         )
-
-
-OwnRecords = Callable[[bytes, int, list[tuple[int, int]], list[int], QueueRecords], int]
-"""(bytes of the log, offset of the first, records as (physical offset, size), their queue offsets, queue) -> how
-many of the first are the queue's, as `QueueRecords.has` says. The next one, if any, is still to be asked about."""

@@ -41,6 +41,7 @@ def compiled() -> SimpleNamespace:
         dispatch,
         index,
         walk,
+        reading,
         columns,
         frames,
     ) = (PARTS[name] for name in NAMES)
@@ -59,7 +60,8 @@ def compiled() -> SimpleNamespace:
         usual_records=dispatch.usual_records,
         ItemLinker=index.ItemLinker,
         whole_records=walk.whole_records,
-        own_records=walk.own_records,
+        choose_entries=reading.choose_entries,
+        own_bytes=reading.own_bytes,
         plain_columns=columns.plain_columns,
         copy_spans=columns.copy_spans,
         span_crcs=columns.span_crcs if columns.SUMS else None,

@@ -56,7 +56,7 @@ NO_LIMITS = {
     "store/index/indexfile.py": "MAX_SECONDS is what a field holds",
     "store/lifecycle/logages.py": "LOOK_LIMIT tells a clock that leaps",
     "store/lifecycle/unsyncedpages.py": "MOST_FILES are written again at a start",
-    "store/queue/reading.py": "MAX_GAP is a choice between two ways",
+    "logcodec/entrychoice.py": "MAX_GAP is a choice between two ways",
     "tap/steadytime.py": "LONGEST_WAIT tells a clock that leaps",
     "wire/layout.py": "MAX_RECORD_OVERHEAD is RocketMQ's",
     "wire/topics.py": "MAX_CHECKS_TOPIC is a topic",

@@ -18,24 +18,21 @@ and DefaultMessageStore.getMessage.
 from __future__ import annotations
 
 import enum
-import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from hatwisted.kernel import own_records
+from hatwisted.kernel import choose_entries, own_bytes
+from hatwisted.logcodec.entrychoice import EntryChoice, ReadBounds, ReadRun
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.interfaces import Buffer
-from hatwisted.wire.layout import PRE_BLANK_SIZE, QUEUE_ENTRY
+from hatwisted.wire.layout import QUEUE_ENTRY
 
 MAX_SCAN = 800
 """Entries looked at in one call. A filter that matches nothing must not hold up the reactor for a whole
 queue; the consumer pulls again at the next offset. (4.9.7: 16000 bytes of entries.)"""
-
-MAX_GAP = 16 * 1024
-"""Bytes of foreign data read along between two chosen records before a second read is cheaper."""
 
 SIFT_COUNT = 64
 SIFT_BYTES = 256 * 1024
@@ -45,9 +42,9 @@ answer is full."""
 MAX_FILTER_READ = 4 * 1024 * 1024
 """Bytes read in one call to look into them, some ms of work; the consumer pulls again where this ended."""
 
-_LOW_32 = 0xFFFFFFFF
-"""Tags are compared as Java's `(int) long`: delay queues keep a deliver time where others keep a tag's
-hash."""
+LONG_READ = 1024 * 1024
+"""Bytes from which on a read begins with the length that its first record has itself: an entry that's wrong may
+claim up to 2 GiB."""
 
 
 class RecordTest(msgspec.Struct, frozen=True):
@@ -173,15 +170,14 @@ def get_messages(
     entries = queue.read(offset, min(_scan_limit(limits.max_count, wanted), high - offset))
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
-    choice = _Choice(log, queue.records, offset, limits, cold)
+    reading = _Reading(log, queue.records, entries, offset, _bounds(log, limits, cold))
     if isinstance(wanted, RecordTest):
-        scanned, buffers = choice.filter_by_record(entries, wanted)
+        reading.sift(wanted)
     else:
-        scanned = choice.take(entries, wanted)
-        buffers = choice.read()
-    status = GetStatus.FOUND if buffers else choice.nothing
-    behind = log.max_offset - choice.last_position
-    return GetResult(status, offset + scanned, low, high, buffers, len(choice.chosen), behind)
+        reading.take(wanted)
+    behind = log.max_offset - reading.last_position
+    next_offset = offset + reading.scanned
+    return GetResult(reading.status, next_offset, low, high, reading.buffers, reading.count, behind)
 
 
 def _scan_limit(max_count: int, wanted: Wanted) -> int:
@@ -189,6 +185,14 @@ def _scan_limit(max_count: int, wanted: Wanted) -> int:
     if wanted is None:
         return max_count
     return max(MAX_SCAN // wanted.effort if isinstance(wanted, RecordTest) else MAX_SCAN, max_count)
+
+
+def _bounds(log: ReadableLog, limits: ReadLimits, cold: ColdLimits | None) -> ReadBounds:
+    """What limits the choice: the cold limits are never wider than the others."""
+    if cold is None:
+        return ReadBounds(log.min_offset, log.file_size, 0, *limits, *limits)
+    cold_below = log.max_offset - cold.distance
+    return ReadBounds(log.min_offset, log.file_size, cold_below, *limits, *limits.within(cold))
 
 
 def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
@@ -204,174 +208,112 @@ def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int] | None:
     return None
 
 
-class _Choice:
-    """Which entries a read delivers: (physical offset, size) of each, and why there are none.
+class _Reading:
+    """What a read delivers, and why nothing.
 
-    records: the queue's; offset: of the first entry looked at.
+    - records: the queue's
+    - entries: those that are looked at
+    - offset: queue offset of the first
+    - bounds: of what is delivered
     """
 
     def __init__(
-        self,
-        log: ReadableLog,
-        records: QueueRecords,
-        offset: int,
-        limits: ReadLimits,
-        cold: ColdLimits | None,
+        self, log: ReadableLog, records: QueueRecords, entries: bytes, offset: int, bounds: ReadBounds
     ) -> None:
-        self.chosen: list[tuple[int, int]] = []
-        self._indexes: list[int] | range = []
-        """Queue offsets of the chosen."""
-        self._records = records
-        self._offset = offset
-        self.nothing = GetStatus.NO_MATCHED_MESSAGE
+        self.buffers: list[Buffer] = []
+        self.count = 0
+        self.scanned = 0
+        """Entries that are dealt with."""
         self.last_position = log.max_offset
+        """Of the last of them, in the log."""
+        self._removing = False
         self._log = log
-        self._first_byte = log.min_offset
-        self._hot = limits
-        self._cold = limits if cold is None else limits.within(cold)
-        self._cold_below = -1 if cold is None else log.max_offset - cold.distance
+        self._records = records
+        self._entries = entries
+        self._offset = offset
+        self._bounds = bounds
 
-    def take(self, entries: bytes, tags_codes: frozenset[int] | None) -> int:
-        """Choose among `entries`; returns how many were dealt with."""
-        if tags_codes is None and self._take_all(entries):
-            return len(self.chosen)
-        chosen, total, scanned = self.chosen, 0, 0
-        indexes = self._indexes = []
-        wanted = None if tags_codes is None else {code & _LOW_32 for code in tags_codes}
-        for position, size, tags_code in QUEUE_ENTRY.iter_unpack(entries):
-            if chosen:
-                max_count, max_bytes = self._cold if position < self._cold_below else self._hot
-                if len(chosen) >= max_count or total + size > max_bytes:
-                    break
-            scanned += 1
-            self.last_position = position
-            if position < self._first_byte or size == PRE_BLANK_SIZE:
-                self.nothing = GetStatus.MESSAGE_WAS_REMOVING
-            elif wanted is None or tags_code & _LOW_32 in wanted:
-                chosen.append((position, size))
-                indexes.append(self._offset + scanned - 1)
-                total += size
-        return scanned
+    @property
+    def status(self) -> GetStatus:
+        """How it ended."""
+        if self.buffers:
+            return GetStatus.FOUND
+        return GetStatus.MESSAGE_WAS_REMOVING if self._removing else GetStatus.NO_MATCHED_MESSAGE
 
-    def _take_all(self, entries: bytes) -> bool:
-        """Choose all of `entries` at once, if nothing is to be said against any: what most pulls come to. (A
-        pre-blank's size is beyond every limit.)"""
-        fields = struct.unpack(">" + "qiq" * (len(entries) // QUEUE_ENTRY.size), entries)
-        positions, sizes = fields[::3], fields[1::3]
-        max_count, max_bytes = self._hot
-        if (
-            len(sizes) > max_count
-            or sum(sizes) > max_bytes
-            or min(positions) < max(self._first_byte, self._cold_below)
-        ):
-            return False
-        self.chosen = list(zip(positions, sizes, strict=True))
-        self._indexes = range(self._offset, self._offset + len(sizes))
-        self.last_position = positions[-1]
-        return True
+    def take(self, tags_codes: frozenset[int] | None) -> None:
+        """Choose by the entries alone."""
+        choice = choose_entries(self._entries, self._bounds, tags_codes)
+        self.scanned, self.count, self._removing = choice.scanned, choice.chosen, choice.removing
+        self.last_position = choice.last_position
+        self.buffers = [
+            self._run_bytes(run, self._entries, choice.taken, self._offset) for run in choice.runs
+        ]
 
-    def read(self) -> list[Buffer]:
-        """The chosen records' bytes, one log read for each run of neighbours."""
-        buffers: list[Buffer] = []
-        done = 0
-        for run in _runs(self._log, self.chosen):
-            data, base = self._run_bytes(run), run[0][0]
-            self._check(data, base, run, list(self._indexes[done : done + len(run)]))
-            done += len(run)
-            if sum(size for _, size in run) == len(data):
-                buffers.append(data)
-            else:
-                view = memoryview(data)
-                buffers += [view[position - base : position - base + size] for position, size in run]
-        return buffers
-
-    def _check(self, data: bytes, base: int, run: list[tuple[int, int]], indexes: list[int]) -> None:
-        """Raises WrongEntry for the first record that isn't the queue's. indexes: the records' queue offsets."""
-        records = self._records
-        known = 0 if own_records is None else own_records(data, base, run, indexes, records)
-        for (position, size), index in zip(run[known:], indexes[known:], strict=True):
-            if not records.has(data, position - base, size, index, position):
-                raise WrongEntry(records.topic, records.queue_id, index, position)
-
-    def _run_bytes(self, run: list[tuple[int, int]]) -> bytes:
-        """What the log has there; less than the entries say if they are wrong."""
-        base = run[0][0]
-        return self._log.read(base, run[-1][0] + run[-1][1] - base)
-
-    def filter_by_record(self, entries: bytes, test: RecordTest) -> tuple[int, list[Buffer]]:
-        """Choose by looking into the records; returns how many were dealt with and those that passed. Piece
-        by piece, so that little more is read than the answer holds."""
-        buffers: list[Buffer] = []
-        total = scanned = read = 0
-        for piece in _pieces(entries):
-            records = dict(self._read_piece(piece, self._offset + scanned))
-            for position, size in piece:
-                if buffers and self._is_full(position, total + size):
-                    return scanned, buffers
-                scanned += 1
+    def sift(self, test: RecordTest) -> None:
+        """Choose by looking into the records, piece by piece, so that little more is read than is delivered."""
+        total = read = 0
+        size = QUEUE_ENTRY.size
+        whole = ReadBounds(self._bounds.first_byte, self._bounds.file_size, 0, *(SIFT_COUNT, SIFT_BYTES) * 2)
+        while self.scanned * size < len(self._entries) and read < MAX_FILTER_READ:
+            entries = self._entries[self.scanned * size :]
+            piece = choose_entries(entries, whole, None)
+            found = self._cut(piece, entries, self._offset + self.scanned)
+            for number, (position, length, _) in enumerate(
+                QUEUE_ENTRY.iter_unpack(entries[: piece.scanned * size])
+            ):
+                if self.buffers and self._is_full(position, total + length):
+                    return
+                self.scanned += 1
                 self.last_position = position
-                record = records.get(position)
-                if record is None:
-                    self.nothing = GetStatus.MESSAGE_WAS_REMOVING
-                elif test.passes(record):
-                    self.chosen.append((position, size))
-                    buffers.append(record)
-                    total += size
-            read += sum(map(len, records.values()))
-            if read >= MAX_FILTER_READ:
-                break
-        return scanned, buffers
+                if piece.taken and not piece.taken[number]:
+                    self._removing = True
+                    continue
+                record = next(found)
+                read += length
+                if test.passes(record):
+                    self.buffers.append(record)
+                    self.count += 1
+                    total += length
+
+    def _cut(self, piece: EntryChoice, entries: bytes, offset: int) -> Iterator[memoryview]:
+        """The records of a piece, one after the other; each run is read when its first one is asked for."""
+        for run in piece.runs:
+            view, at = memoryview(self._run_bytes(run, entries, piece.taken, offset)), 0
+            _, _, first, stop = run
+            for number in range(first, stop):
+                if not piece.taken or piece.taken[number]:
+                    _, length, _ = QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY.size)
+                    yield view[at : at + length]
+                    at += length
 
     def _is_full(self, position: int, total: int) -> bool:
-        max_count, max_bytes = self._cold if position < self._cold_below else self._hot
-        return len(self.chosen) >= max_count or total > max_bytes
+        bounds = self._bounds
+        if position < bounds.cold_below:
+            return self.count >= bounds.cold_count or total > bounds.cold_bytes
+        return self.count >= bounds.max_count or total > bounds.max_bytes
 
-    def _read_piece(self, piece: list[tuple[int, int]], first: int) -> Iterator[tuple[int, Buffer]]:
-        """(physical offset, record) of those that are still there. first: the piece's first queue offset."""
-        first_byte = self._first_byte
-        there = {
-            entry: index
-            for index, entry in enumerate(piece, first)
-            if entry[0] >= first_byte and entry[1] != PRE_BLANK_SIZE
-        }
-        for run in _runs(self._log, list(there)):
-            data, base = self._run_bytes(run), run[0][0]
-            self._check(data, base, run, [there[entry] for entry in run])
-            view = memoryview(data)
-            for position, size in run:
-                yield position, view[position - base : position - base + size]
+    def _run_bytes(self, run: ReadRun, entries: bytes, taken: bytes, offset: int) -> bytes:
+        """The chosen records of one read. Raises WrongEntry for the first one that isn't the queue's.
 
+        - run: of a choice
+        - entries, taken: what it was made of
+        - offset: queue offset of the first of the entries
+        """
+        base, size, first, _ = run
+        found: bytes | int = first
+        if size < LONG_READ or self._length_at(base) == _length(entries, first):
+            found = own_bytes(self._log.read(base, size), run, entries, taken, offset, self._records)
+        if isinstance(found, bytes):
+            return found
+        position, _, _ = QUEUE_ENTRY.unpack_from(entries, found * QUEUE_ENTRY.size)
+        raise WrongEntry(self._records.topic, self._records.queue_id, offset + found, position)
 
-def _pieces(entries: bytes) -> Iterator[list[tuple[int, int]]]:
-    """(physical offset, size) of neighbouring entries, as many as are read together."""
-    piece: list[tuple[int, int]] = []
-    total = 0
-    for position, size, _ in QUEUE_ENTRY.iter_unpack(entries):
-        if piece and (len(piece) >= SIFT_COUNT or total + size > SIFT_BYTES):
-            yield piece
-            piece, total = [], 0
-        piece.append((position, size))
-        total += size
-    if piece:
-        yield piece
+    def _length_at(self, position: int) -> int:
+        """Of the record there, by itself."""
+        return int.from_bytes(self._log.read(position, 4), "big")
 
 
-def _runs(log: ReadableLog, chosen: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    start = 0
-    while start < len(chosen):
-        stop = _run_end(chosen, start, log.file_size)
-        yield chosen[start:stop]
-        start = stop
-
-
-def _run_end(chosen: list[tuple[int, int]], start: int, file_size: int) -> int:
-    """Index after the last record that one read together with chosen[start] should bring."""
-    position, size = chosen[start]
-    file_end = position - position % file_size + file_size
-    end, index = position + size, start + 1
-    while index < len(chosen):
-        position, size = chosen[index]
-        if not 0 <= position - end <= MAX_GAP or position >= file_end:
-            break
-        end, index = position + size, index + 1
-    return index
+def _length(entries: bytes, number: int) -> int:
+    """Of the record, by its entry."""
+    _, length, _ = QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY.size)
+    return int(length)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from hatwisted.logcodec.entrychoice import MAX_GAP
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import (
-    MAX_GAP,
     MAX_SCAN,
     ColdLimits,
     GetStatus,
@@ -117,6 +117,27 @@ class TestOutcomes(ReadingCase):
 
 
 class TestOwnRecords(ReadingCase):
+    def test_an_entry_that_claims_a_gigabyte_makes_nobody_read_one(self):
+        self.log.file_size = 1 << 31
+        for _ in range(3):
+            self.put()
+        self.queue.entries[1] = (100, 1 << 30, 0)
+        sizes = []
+        read = self.log.read
+        self.patch(self.log, "read", lambda offset, limit: sizes.append(limit) or read(offset, limit))
+        for wanted in (None, RecordTest(lambda record: True)):
+            with self.assertRaises(WrongEntry):
+                self.get(1, codes=wanted)
+        self.assertEqual(sizes, [4, 4])
+
+    def test_a_long_record_is_delivered(self):
+        self.log = MemoryLog(1 << 22)
+        self.queue.records = QueueRecords("T", 0)
+        made = make_record("T", b"b" * (2 << 20), queue_offset=0, physical_offset=0)
+        self.put(encode_record(made))
+        for wanted in (None, RecordTest(lambda record: True)):
+            self.assertEqual([bytes(each) for each in self.get(0, codes=wanted).buffers], self.records)
+
     def test_behind_removed_ones_each_is_the_one_of_its_own_offset(self):
         self.queue.records = QueueRecords("T", 0)
         for index in range(4):
