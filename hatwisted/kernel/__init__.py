@@ -6,8 +6,9 @@ package is installed and a C compiler is there, and one in Python (`pure`), whic
 and runs elsewhere. `HATWISTED_PURE=1` in the environment takes Python's, `python -m hatwisted.kernel` says
 which is in use. Results are the same to the byte; what a compiled twin isn't sure of (an unusual header, a
 put that may break a limit), it leaves to the caller's ordinary way, so no rule is written twice. `choice`
-decides, for all parts at once; `appendrun` holds what has been encoded, `heldputs` what waits for disk or
-slave, `queueends` has the ends of queues in Python, `limits` says how much one call builds.
+decides, for all parts at once; `appendrun` holds what has been encoded, `nextoffsets` the queue offsets that
+come next, `heldputs` what waits for disk or slave, `queueends` has the ends of queues in Python, `limits`
+says how much one call builds.
 
 * `RunEncoder`: the puts of a read as records.
 * `decode_batch`: the body of a batch as entries, which stay packed in the compiled twin.
@@ -60,6 +61,7 @@ from hatwisted.kernel.choice import (
     usual_records,
     whole_records,
 )
+from hatwisted.kernel.nextoffsets import NextOffsets
 from hatwisted.kernel.pure import message_ids
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "UNLIMITED",
     "AppendRun",
     "ItemLinker",
+    "NextOffsets",
     "QueueMap",
     "QueueTail",
     "RunEncoder",

@@ -26,7 +26,7 @@ cdef extern from "slots.h":
     PyObject *slot_get(PyObject *object, Py_ssize_t place)
     const char *find_bytes(const char *text, Py_ssize_t size, const char *sought, Py_ssize_t length)
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

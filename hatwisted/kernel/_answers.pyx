@@ -18,7 +18,7 @@ cdef extern from "slots.h":
 
 include "sendanswer.pxi"
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand

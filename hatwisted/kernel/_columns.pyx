@@ -14,7 +14,7 @@ include "wholerecord.pxi"
 from hatwisted.logcodec.plaincolumns import COLUMNS, PlainRun
 from hatwisted.logcodec.scan import Stop
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef enum:
     TOPICS = 512

@@ -33,7 +33,7 @@ cdef extern from "fetch.h":
 cdef extern from "Python.h":
     object PyUnicode_FromStringAndSize(const char *text, Py_ssize_t size)
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef enum:
     ROOM = 2048

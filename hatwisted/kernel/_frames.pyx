@@ -12,7 +12,7 @@ from hatwisted.wire.haframe import HEADER_SIZE, Frame
 cdef extern from "slots.h":
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef enum:
     HEADER = 12

@@ -11,7 +11,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef enum:
     ITEM = 20

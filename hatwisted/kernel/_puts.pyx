@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False
 """Compiled twins of `hatwisted.kernel.pure.SettledPuts` and `hatwisted.kernel.heldputs.HeldPuts`."""
 
+from cpython.array cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -21,12 +22,13 @@ cdef extern from "slots.h":
 
 include "sendanswer.pxi"
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef object COMMAND = RemotingCommand
 cdef object SEND = SendCommand
 cdef object SIGNED = SignedSendCommand
 cdef tuple NO_ENTRIES = ()
+cdef tuple NOTHING = (0, 0, 0)
 cdef bytes NO_BODY = b""
 cdef dict NO_FIELDS = {}
 cdef int ONEWAY = FLAG_ONEWAY
@@ -35,13 +37,14 @@ cdef Py_ssize_t MOST = ANSWER_BYTES
 
 
 cdef count_run(dict topics, object topic, int64_t messages, int64_t size, int64_t puts):
-    cdef list counts = topics.get(topic)
+    cdef array counts = topics.get(topic)
     if counts is None:
-        topics[topic] = [messages, size, puts]
-    else:
-        counts[0] += messages
-        counts[1] += size
-        counts[2] += puts
+        counts = topics[topic] = array("q", NOTHING)
+    if len(counts) != 3 or counts.ob_descr.typecode != b"q":
+        raise TypeError("counts are three numbers of 64 bits")
+    counts.data.as_longlongs[0] += messages
+    counts.data.as_longlongs[1] += size
+    counts.data.as_longlongs[2] += puts
 
 
 cdef struct Send:

@@ -12,7 +12,7 @@ from hatwisted.logcodec import entrychoice
 
 include "wholerecord.pxi"
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef int64_t ENTRY = layout.QUEUE_ENTRY.size
 cdef int64_t PRE_BLANK = layout.PRE_BLANK_SIZE

@@ -6,6 +6,7 @@ they would cost a broker more than all the rest of their encoding.
 """
 
 cimport cython
+from cpython.array cimport array
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -26,7 +27,7 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
-INTERFACE = 13
+INTERFACE = 14
 include "crc.pxi"
 
 cdef object crc_of_python = isal_zlib.crc32
@@ -130,6 +131,19 @@ cdef void write_record(
     memcpy(place + 2 + message.own_size, head.shared, head.shared_size)
 
 
+cdef int64_t take_offsets(queue_offsets, dict of_topics, topic, int queue_id, Py_ssize_t count) except? -2:
+    """As `NextOffsets.take`, which does it where the queue isn't known yet."""
+    cdef object found = of_topics.get(topic)
+    cdef array offsets
+    cdef int64_t first
+    if type(found) is not array or not 0 <= queue_id < len(<array>found) or (<array>found).ob_descr.typecode != b"q":
+        return queue_offsets.take(topic, queue_id, count)
+    offsets = <array>found
+    first = offsets.data.as_longlongs[queue_id]
+    offsets.data.as_longlongs[queue_id] = first + count
+    return first
+
+
 cdef class RunEncoder:
     """See `hatwisted.kernel.pure.RunEncoder`."""
 
@@ -224,8 +238,9 @@ cdef class RunEncoder:
             return easy_size
         return self._batch_size
 
-    def encode_run(self, puts, Py_ssize_t first, run, timestamp, dict queue_offsets not None, Py_ssize_t easy_size):
+    def encode_run(self, puts, Py_ssize_t first, run, timestamp, queue_offsets not None, Py_ssize_t easy_size):
         cdef list all_puts = puts if type(puts) is list else list(puts)
+        cdef dict of_topics = queue_offsets.topics
         cdef Py_ssize_t count = len(all_puts), index = first, size
         cdef Py_ssize_t begin = run.at, at = begin, room_end = run.room_end
         cdef PyObject *put
@@ -261,7 +276,7 @@ cdef class RunEncoder:
         for number in range(first, index):
             each = all_puts[number]
             put = <PyObject *>each
-            size = self._encode(put, place, stop, at, stamp, queue_offsets)
+            size = self._encode(put, place, stop, at, stamp, queue_offsets, of_topics)
             place += size
             at += size
         if place != stop:
@@ -272,7 +287,7 @@ cdef class RunEncoder:
         return index
 
     cdef Py_ssize_t _encode(
-        self, PyObject *put, char *place, char *stop, Py_ssize_t at, int64_t stamp, dict queue_offsets
+        self, PyObject *put, char *place, char *stop, Py_ssize_t at, int64_t stamp, queue_offsets, dict of_topics
     ) except -1:
         """The records of one put; their bytes in all."""
         cdef object topic = <object>slot_get(put, self.topic)
@@ -302,9 +317,7 @@ cdef class RunEncoder:
         if store_size == 20:
             flags |= STORE_V6
         if not flags & UNQUEUED:
-            key = (topic, <object>slot_get(put, self.queue_id))
-            queue_offset = queue_offsets.get(key, 0)
-            queue_offsets[key] = queue_offset + len(entries)
+            queue_offset = take_offsets(queue_offsets, of_topics, topic, queue_id, len(entries))
             step = 1
         slot_set(put, self.offset, at)
         slot_set(put, self.queue_offset, queue_offset)

@@ -19,7 +19,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef object COMMAND = SendCommand
 cdef object HEADER = SendHeader

@@ -41,7 +41,7 @@ cdef extern from "sha1lanes.h":
     void lanes_prepare(const unsigned char *secret, lanes_key *key)
     void lanes_sign(lanes_message *messages, size_t count)
 
-INTERFACE = 13
+INTERFACE = 14
 USABLE = lanes_usable()
 """Can this processor do it?"""
 

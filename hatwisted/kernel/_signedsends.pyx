@@ -20,7 +20,7 @@ cdef extern from "Python.h":
     ctypedef struct PyListObject:
         PyObject **ob_item
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef object COMMAND = SignedSendCommand
 cdef object HEADER = SignedSendHeader

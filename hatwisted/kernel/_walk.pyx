@@ -12,7 +12,7 @@ from hatwisted.logcodec.logwalk import WholeRun
 include "crc.pxi"
 include "wholerecord.pxi"
 
-INTERFACE = 13
+INTERFACE = 14
 
 cdef uint32_t CRC_MASK = layout.CRC_MASK
 

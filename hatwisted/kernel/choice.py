@@ -14,7 +14,7 @@ from hatwisted.logcodec.plaincolumns import CopySpans, PlainColumns, PlainPairs,
 from hatwisted.wire.haframe import FittingFrames, TakeFrames
 from hatwisted.wire.remoting import TakeSends
 
-INTERFACE: Final = 13
+INTERFACE: Final = 14
 """Raised with every change of a compiled twin's interface, there and here."""
 
 NAMES: Final = (

@@ -6,11 +6,13 @@ The work itself is done by the codecs of `logcodec` and `wire`; here they have t
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hatwisted.kernel.appendrun import AppendRun
 from hatwisted.kernel.heldputs import HeldPuts
+from hatwisted.kernel.nextoffsets import NextOffsets
 from hatwisted.kernel.queueends import QueueMap as QueueMap
 from hatwisted.kernel.queueends import QueueTail as QueueTail
 from hatwisted.logcodec.encoder import RecordEncoder
@@ -229,7 +231,7 @@ class RunEncoder(RecordEncoder):
         first: int,
         run: AppendRun,
         timestamp: int,
-        queue_offsets: dict[tuple[str, int], int],
+        queue_offsets: NextOffsets,
         easy_size: int,
     ) -> int:
         """Add the records of puts to a run, and set the puts' offsets. Returns the index of the first put that
@@ -252,9 +254,7 @@ class RunEncoder(RecordEncoder):
             if put.sys_flag & layout.SYS_UNQUEUED:
                 queue_offset = -1
             else:
-                key = (put.topic, put.queue_id)
-                queue_offset = queue_offsets.get(key, 0)
-                queue_offsets[key] = queue_offset + len(put.entries)
+                queue_offset = queue_offsets.take(put.topic, put.queue_id, len(put.entries))
             encode(put, field, parts, run.at, timestamp, queue_offset)
             run.at = put.end
             run.puts.append(put)
@@ -318,18 +318,20 @@ class SettledPuts:
             request.ext = _NO_FIELDS
         return HeldPuts(puts)
 
-    def count(self, puts: Sequence[Any], first: int, topics: dict[str, list[int]]) -> tuple[int, int, int]:
+    def count(self, puts: Sequence[Any], first: int, topics: dict[str, array[int]]) -> tuple[int, int, int]:
         """Messages and bytes of the puts from `first` on, and the index of the first with another status.
 
         - puts, first: the puts, and the index of the first to count
-        - topics: topic -> messages, bytes, puts; raised
+        - topics: topic -> messages, bytes, puts, as numbers of 64 bits; raised
         """
         messages = size = 0
         for index in range(first, len(puts)):
             put = puts[index]
             if put.status is not self._ok:
                 return messages, size, index
-            counts = topics.setdefault(put.topic, [0, 0, 0])
+            counts = topics.get(put.topic)
+            if counts is None:
+                counts = topics[put.topic] = array("q", (0, 0, 0))
             its_messages, its_size = len(put.record_offsets), put.end - put.offset
             counts[0] += its_messages
             counts[1] += its_size

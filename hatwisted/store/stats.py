@@ -6,6 +6,7 @@ the difference of two samples over the time between them.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Sequence
 
@@ -34,7 +35,7 @@ class StoreStats:
         self.put_failed = 0
         """Puts answered otherwise than PUT_OK, those that are stored all the same included."""
         self.put_statuses: dict[PutStatus, int] = dict.fromkeys(PutStatus, 0)
-        self.topic_puts: dict[str, list[int]] = {}
+        self.topic_puts: dict[str, array[int]] = {}
         """Topic -> messages, bytes, puts. As many as there are topics that are sent to."""
         self.put_entire_time_max = 0
         self.get_found_total = 0
@@ -70,7 +71,9 @@ class StoreStats:
         self.put_statuses[put.status] += 1
         self.put_failed += 1
         if put.end >= 0:
-            counts = self.topic_puts.setdefault(put.topic, [0, 0, 0])
+            counts = self.topic_puts.get(put.topic)
+            if counts is None:
+                counts = self.topic_puts[put.topic] = array("q", (0, 0, 0))
             messages, size = len(put.record_offsets), put.end - put.offset
             for index, more in enumerate((messages, size, 1)):
                 counts[index] += more

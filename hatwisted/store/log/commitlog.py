@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from hatwisted.kernel import UNLIMITED, AppendRun, RunEncoder
+from hatwisted.kernel import UNLIMITED, AppendRun, NextOffsets, RunEncoder
 from hatwisted.store.errors import OffsetGap, StoreError, StoreFull
 from hatwisted.store.interfaces import AppendListener, Buffer, IFile, IReplicatedLog, IWorker
 from hatwisted.store.log.fileallocation import FileAllocation
@@ -39,8 +39,6 @@ from hatwisted.wire import layout
 CLOCK_STEP = 3600 * 1000
 """Most ms that store times stand still after a clock was set back between two runs: consumers that go by
 time would miss what comes in later than that."""
-
-QueueKey = tuple[str, int]
 
 
 @implementer(IReplicatedLog)
@@ -80,8 +78,8 @@ class CommitLog:
         self.file_size = files.file_size
         self.limits = PutLimits(max_message_size, files.file_size)
         self._encoder = RunEncoder(store_host, Put, self.limits.batch_size)
-        self.queue_offsets: dict[QueueKey, int] = {}
-        """Next queue offset of each (topic, queue id); filled by recovery, raised by appends."""
+        self.queue_offsets = NextOffsets()
+        """Next queue offset of each queue; filled by recovery, raised by appends."""
         self.max_offset = files.capacity_end
         self.flushed_offset = self.max_offset
         self.last_store_timestamp = 0
@@ -114,14 +112,16 @@ class CommitLog:
         self.max_offset = end
         self.flushed_offset = end
 
-    def resume(self, queue_offsets: dict[QueueKey, int], store_timestamp: int, flushed: int) -> None:
+    def resume(
+        self, queue_offsets: Mapping[tuple[str, int], int], store_timestamp: int, flushed: int
+    ) -> None:
         """Accept appends: recovery is done.
 
         - queue_offsets: the next one of each queue
         - store_timestamp: ms, of the last record
         - flushed: what a killed process wrote from this offset on can be read, but may not be on the disk
         """
-        self.queue_offsets = queue_offsets
+        self.queue_offsets = NextOffsets(queue_offsets)
         self.flushed_offset = flushed
         self._continue_after(store_timestamp)
 

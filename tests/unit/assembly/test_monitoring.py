@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -196,7 +197,7 @@ class MonitoredTests(SynchronousTestCase):
         for number in range(2500):
             topic = f"topic-{number}"
             tables.topics._topics[topic] = first  # making each in order takes a minute
-            stats.topic_puts[topic] = [number, number, 1]
+            stats.topic_puts[topic] = array("q", (number, number, 1))
             node.parts.consumer_admin.stats.count_get("g", topic, 1, 100)
             tables.offsets.commit("g", topic, 0, 0)
         watch = LinkWatch(self.nodes.clock, lambda: 0, lambda: None)

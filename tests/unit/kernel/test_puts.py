@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from hypothesis import given
@@ -40,7 +41,7 @@ class CountingTests(SynchronousTestCase):
     def test_both_count_the_same(self, puts: list[Put], first: int, before: bool) -> None:
         told = []
         for twin in twins():
-            topics = {"A": [1 << 62, 2, 3]} if before else {}
+            topics = {"A": array("q", (1 << 62, 2, 3))} if before else {}
             counted = twin.SettledPuts(Put, PutStatus.PUT_OK).count(puts, min(first, len(puts)), topics)
             told.append((counted, topics))
         self.assertEqual(told[0], told[-1])
@@ -58,6 +59,9 @@ class CountingTests(SynchronousTestCase):
         counter = compiled().SettledPuts(Put, PutStatus.PUT_OK)
         self.assertEqual(counter.count([RemotingCommand(310)], 0, {}), (0, 0, 0))
         self.assertRaises(IndexError, counter.count, [], -1, {})
+        put: Put = Put("T", 0, (), bytes(8), 0, offset=0, end=9, record_offsets=[0], status=PutStatus.PUT_OK)
+        for counts in ([1, 2, 3], array("q", (1, 2)), array("i", (1, 2, 3))):
+            self.assertRaises(TypeError, counter.count, [put], 0, {"T": counts})
         self.assertRaises(TypeError, compiled().SettledPuts, RemotingCommand, PutStatus.PUT_OK)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.kernel import UNLIMITED, AppendRun, pure
+from hatwisted.kernel.nextoffsets import IN_ARRAY, NextOffsets
 from hatwisted.store.log.put import Put
 from hatwisted.wire import layout
 from hatwisted.wire.batch import MAX_ENTRIES, CorruptBatch, encode_batch
@@ -56,13 +57,13 @@ def encoded(
     """All that a twin's run leaves behind."""
     run = AppendRun(1000, 1000 + room)
     fresh: list[Put] = [Put(**arguments) for arguments in given_puts]
-    offsets = {("T", 0): 7}
+    offsets = NextOffsets({("T", 0): 7})
     index = twin.RunEncoder(host, Put).encode_run(fresh, 0, run, 1234567890123, offsets, easy)
     outcomes = [
         (put.offset, put.end, put.queue_offset, list(put.record_offsets), put.content_size)
         for put in fresh[:index]
     ]
-    return index, b"".join(run.parts), run.at, run.puts == fresh[:index], offsets, outcomes
+    return index, b"".join(run.parts), run.at, run.puts == fresh[:index], dict(offsets), outcomes
 
 
 class RunTests(SynchronousTestCase):
@@ -86,9 +87,9 @@ class RunTests(SynchronousTestCase):
             put: Put = Put(
                 "Topic", 3, ((9, b"body", b"A\x01b\x02"),), V4, 77, 1, 2, 5, shared_properties=b"C\x01d"
             )
-            self.assertEqual(
-                twin.RunEncoder(V4, Put).encode_run([put], 0, run, 88, {("Topic", 3): 40}, UNLIMITED), 1
-            )
+            offsets = NextOffsets({("Topic", 3): 40})
+            self.assertEqual(twin.RunEncoder(V4, Put).encode_run([put], 0, run, 88, offsets, UNLIMITED), 1)
+            self.assertEqual(offsets["Topic", 3], 41)
             record = decode_record(b"".join(run.parts), at=500)
             assert isinstance(record, Record)
             self.assertEqual((record.topic, record.queue_id, record.queue_offset), ("Topic", 3, 40))
@@ -101,7 +102,7 @@ class RunTests(SynchronousTestCase):
         for twin in twins():
             small = [Put("T", 0, ((0, b"x", b""),), V4, 1) for _ in range(4)]
             small[2].entries = ((0, b"x" * 500, b""),)
-            run, offsets, encoder = AppendRun(0, 1 << 20), {}, twin.RunEncoder(V4, Put)  # type: ignore[var-annotated]
+            run, offsets, encoder = AppendRun(0, 1 << 20), NextOffsets(), twin.RunEncoder(V4, Put)
             self.assertEqual(encoder.encode_run(small, 0, run, 1, offsets, 200), 2)
             self.assertEqual(encoder.encode_run((small[2],), 0, run, 1, offsets, UNLIMITED), 1)
             self.assertEqual(encoder.encode_run(small, 3, run, 1, offsets, 200), 4)
@@ -126,8 +127,56 @@ class RunTests(SynchronousTestCase):
         ]
         for kind, bad in wrong:
             run = AppendRun(0, 1 << 30)
-            self.assertRaises(kind, encoder.encode_run, [good, bad], 0, run, 1, {}, UNLIMITED)
+            self.assertRaises(kind, encoder.encode_run, [good, bad], 0, run, 1, NextOffsets(), UNLIMITED)
             self.assertEqual((run.at, run.parts, run.puts), (0, [], []))
+
+
+class NextOffsetsTests(SynchronousTestCase):
+    """Beside a table of pairs and numbers, which they replace."""
+
+    QUEUE_IDS = st.sampled_from((0, 1, 7, IN_ARRAY - 1, IN_ARRAY, 5000, (1 << 31) - 1, -1, -(1 << 31)))
+
+    @examples(100)
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(("take", "put", "set", "remove")),
+                st.sampled_from(("T", "\u00fc")),
+                QUEUE_IDS,
+                st.integers(0, 1 << 40),
+            ),
+            max_size=30,
+        )
+    )
+    def test_each_queue_has_its_own(self, steps: list[tuple[str, str, int, int]]) -> None:
+        for twin in twins():
+            encoder, expected = twin.RunEncoder(V4, Put), dict[tuple[str, int], int]()
+            offsets = NextOffsets({("T", 1): 5, ("T", -1): 6})
+            expected |= {("T", 1): 5, ("T", -1): 6}
+            for step, topic, queue_id, number in steps:
+                key = (topic, queue_id)
+                if step == "take":
+                    self.assertEqual(offsets.take(topic, queue_id, number), expected.get(key, 0))
+                    expected[key] = expected.get(key, 0) + number
+                elif step == "put":
+                    put: Put = Put(topic, queue_id, ((0, b"x", b""),) * 3, V4, 1)
+                    encoder.encode_run([put], 0, AppendRun(0, 1 << 30), 1, offsets, UNLIMITED)
+                    self.assertEqual(put.queue_offset, expected.get(key, 0))
+                    expected[key] = put.queue_offset + 3
+                elif step == "set":
+                    offsets[key] = number
+                    expected[key] = number
+                else:
+                    del offsets[key]
+                    expected.pop(key, None)
+                self.assertEqual(offsets[key], expected.get(key, 0))
+            self.assertEqual(offsets, {key: number for key, number in expected.items() if number})
+
+    def test_nothing_is_left_of_a_topic_that_is_removed(self) -> None:
+        offsets = NextOffsets({("T", queue_id): 5 for queue_id in range(4)})
+        for queue_id in range(4):
+            self.assertEqual(offsets.pop(("T", queue_id)), 5)
+        self.assertEqual(offsets.topics, {})
 
 
 class BatchTests(SynchronousTestCase):
@@ -180,13 +229,14 @@ class PackedTests(SynchronousTestCase):
         outcomes = []
         for twin in twins():
             fresh = [batch_of(entries, shared, twin) for entries in batches]
-            run, offsets, encoder = AppendRun(9, 1 << 30), {}, twin.RunEncoder(V4, Put, batch_size)  # type: ignore[var-annotated]
+            run, offsets = AppendRun(9, 1 << 30), NextOffsets()
+            encoder = twin.RunEncoder(V4, Put, batch_size)
             index = 0
             while (index := encoder.encode_run(fresh, index, run, 5, offsets, 300)) < len(fresh):
                 encoder.encode_run(fresh[index : index + 1], 0, run, 5, offsets, UNLIMITED)
                 index += 1
             told = [(put.offset, put.end, put.queue_offset, list(put.record_offsets)) for put in fresh]
-            outcomes.append((b"".join(run.parts), told, offsets, run.puts == fresh))
+            outcomes.append((b"".join(run.parts), told, dict(offsets), run.puts == fresh))
         self.assertEqual(outcomes[1:], outcomes[:-1])
 
     def test_a_batch_within_its_own_limits_is_taken_at_once(self) -> None:
@@ -204,10 +254,15 @@ class PackedTests(SynchronousTestCase):
         ]
         for entries, shared, easy, taken in cases:
             puts = [batch_of(entries, shared, twin)]
-            self.assertEqual(encoder.encode_run(puts, 0, AppendRun(0, 1 << 30), 1, {}, easy), taken)
+            self.assertEqual(
+                encoder.encode_run(puts, 0, AppendRun(0, 1 << 30), 1, NextOffsets(), easy), taken
+            )
         puts = [batch_of(cases[0][0], b"", twin)]
-        self.assertEqual(encoder.encode_run(puts, 0, AppendRun(0, 50_000), 1, {}, 300), 0)  # no room
-        self.assertEqual(twin.RunEncoder(V4, Put).encode_run(puts, 0, AppendRun(0, 1 << 30), 1, {}, 300), 0)
+        self.assertEqual(
+            encoder.encode_run(puts, 0, AppendRun(0, 50_000), 1, NextOffsets(), 300), 0
+        )  # no room
+        run = AppendRun(0, 1 << 30)
+        self.assertEqual(twin.RunEncoder(V4, Put).encode_run(puts, 0, run, 1, NextOffsets(), 300), 0)
 
     def test_packed_messages_are_looked_at_as_often_as_one_likes(self) -> None:
         for twin in twins():
