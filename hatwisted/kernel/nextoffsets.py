@@ -1,8 +1,8 @@
 """The queue offsets that the next messages get.
 
 By topics, each with an array of its queues' offsets: a message to one of thousands of queues then touches two
-places that the processor hasn't at hand, where a table of pairs and numbers touched five. The compiled encoder takes
-what stands in an array from there.
+places that the processor hasn't at hand, where a table of pairs and numbers touched five. The compiled encoder
+takes what stands in an array from there.
 """
 
 from __future__ import annotations
