@@ -11,11 +11,15 @@ cdef extern from "slots.h":
     void put64(char *at, uint64_t value) nogil
     uint32_t get32(const char *at) nogil
 
+cdef extern from "fetch.h":
+    void fetch(const char *at) nogil
+
 INTERFACE = 14
 
 cdef enum:
     ITEM = 20
     SLOT = 4
+    AHEAD = 32  # items
 
 cdef int64_t MOST_SECONDS = 0x7FFFFFFF
 cdef Py_ssize_t MOST_ITEMS = 1 << 24
@@ -27,6 +31,11 @@ cdef inline int32_t seconds_since(int64_t begin, int64_t stamp) noexcept nogil:
         return 0
     passed //= 1000
     return <int32_t>(passed if passed < MOST_SECONDS else MOST_SECONDS)
+
+
+cdef inline int64_t slot_of_hash(int32_t hashed, int64_t slot_count) noexcept nogil:
+    cdef int64_t slot = hashed % slot_count
+    return slot if slot >= 0 else slot + slot_count
 
 
 cdef class ItemLinker:
@@ -75,10 +84,13 @@ cdef class ItemLinker:
         try:
             with nogil:
                 memset(table, 0, room * sizeof(int32_t))
+                # Heads lie all over the file's slots: each is asked for some items before it's read.
+                for number in range(min(count, AHEAD)):
+                    fetch(heads + slot_of_hash(hashes[number], self._slot_count) * SLOT)
                 for number in range(count):
-                    slot = hashes[number] % self._slot_count
-                    if slot < 0:
-                        slot += self._slot_count
+                    if number + AHEAD < count:
+                        fetch(heads + slot_of_hash(hashes[number + AHEAD], self._slot_count) * SLOT)
+                    slot = slot_of_hash(hashes[number], self._slot_count)
                     place = <Py_ssize_t>((<uint32_t>slot * 2654435761U) & <uint32_t>(room - 1))
                     while table[place] != 0 and slot_of[table[place] - 1] != slot:
                         place = (place + 1) & (room - 1)
