@@ -105,6 +105,14 @@ class ChooseEntriesTests(KernelCase):
             for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
                 self.assertEqual(len(choose(entries, UNLIMITED, None).runs), 2)
 
+    def test_sizes_below_nothing_and_places_far_on(self) -> None:
+        """A record would end before the log begins, and the next one lies further behind that than a number of 64
+        bits says, in files that have no end."""
+        bounds = UNLIMITED._replace(file_size=(1 << 63) - 1)
+        entries = ENTRY.pack(5, -100, 0) + ENTRY.pack((1 << 63) - 50, 10, 0)
+        for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
+            self.assertEqual(choose(entries, bounds, None).runs, [(5, -100, 0, 1), ((1 << 63) - 50, 10, 1, 2)])
+
     def test_what_is_not_a_choice(self) -> None:
         self.assertEqual(
             self.kernel.choose_entries(b"", UNLIMITED, None), EntryChoice([], b"", 0, 0, False, 0)
@@ -236,3 +244,5 @@ class OwnBytesTests(KernelCase):
         ):
             with self.assertRaises((TypeError, ValueError)):
                 self.kernel.own_bytes(given_data, run, given_entries, taken, 0, given_queue)
+        with self.assertRaises(ValueError):
+            self.kernel.own_bytes(data, (BASE, 100, 0, 1), entries, b"", LAST_PLACE + 1, queue)

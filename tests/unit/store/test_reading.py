@@ -94,6 +94,16 @@ class TestOutcomes(ReadingCase):
         self.patch(self.queue, "read", lambda index, count: b"")
         self.assertEqual(self.outcome(1), ("OFFSET_FOUND_NULL", 1, 0))
 
+    def test_an_entry_of_which_only_a_part_is_there_is_none(self):
+        for _ in range(2):
+            self.put()
+        read = self.queue.read
+        for wanted in (None, frozenset({0}), RecordTest(lambda record: True)):
+            self.patch(self.queue, "read", lambda index, count: read(index, count)[:-1])
+            self.assertEqual(self.outcome(0, codes=wanted), ("FOUND", 1, 1))
+            self.assertEqual(self.get(0, codes=wanted).behind_bytes, 200)
+            self.assertEqual(self.outcome(1, codes=wanted), ("OFFSET_FOUND_NULL", 1, 0))
+
     def test_offsets_outside_the_queue(self):
         for _ in range(5):
             self.put()
