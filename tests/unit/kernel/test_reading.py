@@ -111,7 +111,9 @@ class ChooseEntriesTests(KernelCase):
         bounds = UNLIMITED._replace(file_size=(1 << 63) - 1)
         entries = ENTRY.pack(5, -100, 0) + ENTRY.pack((1 << 63) - 50, 10, 0)
         for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
-            self.assertEqual(choose(entries, bounds, None).runs, [(5, -100, 0, 1), ((1 << 63) - 50, 10, 1, 2)])
+            self.assertEqual(
+                choose(entries, bounds, None).runs, [(5, -100, 0, 1), ((1 << 63) - 50, 10, 1, 2)]
+            )
 
     def test_what_is_not_a_choice(self) -> None:
         self.assertEqual(

@@ -11,6 +11,7 @@ from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import (
     MAX_SCAN,
+    SIFT_COUNT,
     ColdLimits,
     GetStatus,
     ReadLimits,
@@ -22,6 +23,11 @@ from tests.support.examples import examples
 from tests.support.memorylog import MemoryLog
 
 ENTRY = struct.Struct(">qiq")
+
+
+EVERYTHING = RecordTest(lambda record: True)
+WAYS = (None, frozenset({0}), EVERYTHING)
+"""To get all of it."""
 
 
 class AnyRecords:
@@ -68,6 +74,13 @@ class ReadingCase(SynchronousTestCase):
             self.queue.entries.append((position, len(record), tag))
             self.records.append(record)
 
+    def own(self, count, body=b"body"):
+        """Put records that are the queue's by what they say."""
+        self.queue.records = QueueRecords("T", 0)
+        for _ in range(count):
+            index, place = len(self.queue.entries), self.log.max_offset
+            self.put(encode_record(make_record("T", body, queue_offset=index, physical_offset=place)))
+
     def get(self, offset=0, count=32, size=256 * 1024, codes=None, cold=None):
         result = get_messages(self.log, self.queue, offset, ReadLimits(count, size), codes, cold)
         self.assertEqual(result.min_offset, self.queue.min_offset)
@@ -98,7 +111,7 @@ class TestOutcomes(ReadingCase):
         for _ in range(2):
             self.put()
         read = self.queue.read
-        for wanted in (None, frozenset({0}), RecordTest(lambda record: True)):
+        for wanted in WAYS:
             self.patch(self.queue, "read", lambda index, count: read(index, count)[:-1])
             self.assertEqual(self.outcome(0, codes=wanted), ("FOUND", 1, 1))
             self.assertEqual(self.get(0, codes=wanted).behind_bytes, 200)
@@ -135,26 +148,44 @@ class TestOwnRecords(ReadingCase):
         sizes = []
         read = self.log.read
         self.patch(self.log, "read", lambda offset, limit: sizes.append(limit) or read(offset, limit))
-        for wanted in (None, RecordTest(lambda record: True)):
-            with self.assertRaises(WrongEntry):
-                self.get(1, codes=wanted)
-        self.assertEqual(sizes, [4, 4])
+        for wanted in WAYS:
+            error = self.assertRaises(WrongEntry, self.get, 1, codes=wanted)
+            self.assertEqual((error.index, error.physical), (1, 100))
+        self.queue.entries[1] = (50, 1 << 30, 0)  # which isn't read with the one before it
+        for wanted in WAYS[:2]:
+            error = self.assertRaises(WrongEntry, self.get, 0, size=1 << 31, codes=wanted)
+            self.assertEqual((error.index, error.physical), (1, 50))
+        self.assertEqual(sizes, [4, 4, 4, 100, 4, 100, 4])
 
-    def test_a_long_record_is_delivered(self):
-        self.log = MemoryLog(1 << 22)
-        self.queue.records = QueueRecords("T", 0)
-        made = make_record("T", b"b" * (2 << 20), queue_offset=0, physical_offset=0)
-        self.put(encode_record(made))
-        for wanted in (None, RecordTest(lambda record: True)):
-            self.assertEqual([bytes(each) for each in self.get(0, codes=wanted).buffers], self.records)
+    def test_the_entry_that_is_wrong_is_named(self):
+        self.own(6)
+        place, size, tag = self.queue.entries[4]
+        self.queue.entries[4] = place, size - 1, tag
+        self.assertEqual(self.outcome(2, count=2), ("FOUND", 4, 2))
+        for wanted in WAYS:
+            error = self.assertRaises(WrongEntry, self.get, 2, codes=wanted)
+            self.assertEqual((error.index, error.physical), (4, place))
+
+    def test_long_records_are_delivered(self):
+        self.log = MemoryLog(1 << 24)
+        self.own(1, b"")
+        self.put(b"f" * (MAX_GAP + 1), queue=False)
+        self.own(2, b"b" * (2 << 20))
+        for offset in range(3):
+            for wanted in WAYS:
+                result = self.get(offset, size=1 << 24, codes=wanted)
+                self.assertEqual(b"".join(result.buffers), b"".join(self.records[offset:]))
+
+    def test_many_are_looked_into_from_anywhere(self):
+        self.own(2 * SIFT_COUNT + 9)
+        result = self.get(3, count=999, codes=EVERYTHING)
+        self.assertEqual(b"".join(result.buffers), b"".join(self.records[3:]))
+        self.assertEqual((result.count, result.behind_bytes), (2 * SIFT_COUNT + 6, len(self.records[-1])))
 
     def test_behind_removed_ones_each_is_the_one_of_its_own_offset(self):
-        self.queue.records = QueueRecords("T", 0)
-        for index in range(4):
-            made = make_record("T", b"body", queue_offset=index, physical_offset=self.log.max_offset)
-            self.put(encode_record(made))
+        self.own(4)
         self.log.expire(2 * len(self.records[0]))
-        for wanted in (None, RecordTest(lambda record: True)):
+        for wanted in WAYS:
             result = get_messages(self.log, self.queue, 0, ReadLimits(32, 1000), wanted)
             self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
             self.assertEqual((result.count, result.next_begin_offset), (2, 4))
@@ -164,27 +195,51 @@ class TestLimits(ReadingCase):
     def test_count(self):
         for _ in range(40):
             self.put()
-        self.assertEqual(self.outcome(0, count=32), ("FOUND", 32, 32))
-        self.assertEqual(self.outcome(32, count=32), ("FOUND", 40, 8))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, count=32, codes=wanted), ("FOUND", 32, 32))
+            self.assertEqual(self.outcome(32, count=32, codes=wanted), ("FOUND", 40, 8))
 
     def test_bytes_but_at_least_one(self):
         for size in (100, 100, 5000, 100):
             self.put(b"r" * size)
-        self.assertEqual(self.outcome(0, size=250), ("FOUND", 2, 2))
-        self.assertEqual(self.outcome(2, size=250), ("FOUND", 3, 1))
-        self.assertEqual(self.outcome(0, size=5200), ("FOUND", 3, 3))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, size=250, codes=wanted), ("FOUND", 2, 2))
+            self.assertEqual(self.outcome(2, size=250, codes=wanted), ("FOUND", 3, 1))
+            self.assertEqual(self.outcome(0, size=5200, codes=wanted), ("FOUND", 3, 3))
 
     def test_cold_records_have_smaller_limits(self):
         for _ in range(40):
             self.put()
-        cold = ColdLimits(1500, max_count=8, max_bytes=700)
-        self.assertEqual(self.outcome(0, cold=cold), ("FOUND", 7, 7))
-        self.assertEqual(self.outcome(25, cold=cold), ("FOUND", 40, 15))
+        for cold, offset, count in (
+            (ColdLimits(1500, max_count=8, max_bytes=700), 0, 7),
+            (ColdLimits(1500, max_count=8, max_bytes=900), 0, 8),
+            (ColdLimits(1500, max_count=8, max_bytes=700), 25, 15),
+            (ColdLimits(1500, max_count=8, max_bytes=700), 24, 16),  # the first is cold, those behind aren't
+            (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 0, 30),
+            (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 25, 15),
+        ):
+            for wanted in WAYS:
+                outcome = self.outcome(offset, count=30, size=3000, cold=cold, codes=wanted)
+                self.assertEqual(outcome, ("FOUND", offset + count, count))
+                outcome = self.outcome(offset, count=99, size=300, cold=cold, codes=wanted)
+                self.assertEqual(outcome, ("FOUND", offset + 3, 3))
+
+    def test_with_cold_limits_too_reads_end_with_their_file_and_removed_ones_are_left_out(self):
+        self.log.file_size = 1000
+        for _ in range(20):
+            self.put()
+        self.log.expire(200)
+        for wanted in WAYS:
+            self.log.reads = 0
+            result = self.get(0, cold=ColdLimits(0, 99, 9999), codes=wanted)
+            self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
+            self.assertEqual(self.log.reads, 2)
 
     def test_distance_to_the_logs_end(self):
         for _ in range(40):
             self.put()
-        self.assertEqual(self.get(0, count=10).behind_bytes, 31 * 100)
+        for wanted in WAYS:
+            self.assertEqual(self.get(0, count=10, codes=wanted).behind_bytes, 31 * 100)
 
 
 class TestFilter(ReadingCase):
