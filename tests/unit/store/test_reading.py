@@ -11,13 +11,13 @@ from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.queue.reading import (
     MAX_SCAN,
-    SIFT_COUNT,
     ColdLimits,
     GetStatus,
     ReadLimits,
     RecordTest,
     get_messages,
 )
+from hatwisted.wire.layout import PRE_BLANK_SIZE
 from hatwisted.wire.record import encode_record, make_record
 from tests.support.examples import examples
 from tests.support.memorylog import MemoryLog
@@ -129,66 +129,32 @@ class TestOutcomes(ReadingCase):
     def test_log_file_just_deleted(self):
         for _ in range(4):
             self.put()
+        nothing = (frozenset({1}), RecordTest(lambda record: False))
         self.log.expire(200)
-        self.assertEqual(self.outcome(0), ("FOUND", 4, 2))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, codes=wanted), ("FOUND", 4, 2))
+        for wanted in nothing:
+            self.assertEqual(self.outcome(0, codes=wanted), ("MESSAGE_WAS_REMOVING", 4, 0))
+            self.assertEqual(self.outcome(2, codes=wanted), ("NO_MATCHED_MESSAGE", 4, 0))
         self.log.expire(400)
-        self.assertEqual(self.outcome(0), ("MESSAGE_WAS_REMOVING", 4, 0))
+        for wanted in WAYS + nothing:
+            self.assertEqual(self.outcome(0, codes=wanted), ("MESSAGE_WAS_REMOVING", 4, 0))
+            self.assertEqual(self.get(0, codes=wanted).behind_bytes, 100)
+
+    def test_entries_of_nothing(self):
+        """A queue begins with some where it begins behind offset 0."""
+        self.queue.entries = [(0, PRE_BLANK_SIZE, 0)] * 3
+        self.own(2)
+        for wanted in WAYS:
+            for size in (9999, 1 << 40):
+                self.assertEqual(self.outcome(0, size=size, codes=wanted), ("FOUND", 5, 2))
+        for wanted in WAYS[1:]:
+            self.assertEqual(self.outcome(0, count=1, codes=wanted), ("FOUND", 4, 1))
+        self.assertEqual(self.outcome(0, count=3), ("MESSAGE_WAS_REMOVING", 3, 0))
 
     def test_queue_entry_that_points_outside_the_log_is_reported(self):
         self.queue.entries.append((0, 100, 0))
         self.assertRaises(WrongEntry, self.get)
-
-
-class TestOwnRecords(ReadingCase):
-    def test_an_entry_that_claims_a_gigabyte_makes_nobody_read_one(self):
-        self.log.file_size = 1 << 31
-        for _ in range(3):
-            self.put()
-        self.queue.entries[1] = (100, 1 << 30, 0)
-        sizes = []
-        read = self.log.read
-        self.patch(self.log, "read", lambda offset, limit: sizes.append(limit) or read(offset, limit))
-        for wanted in WAYS:
-            error = self.assertRaises(WrongEntry, self.get, 1, codes=wanted)
-            self.assertEqual((error.index, error.physical), (1, 100))
-        self.queue.entries[1] = (50, 1 << 30, 0)  # which isn't read with the one before it
-        for wanted in WAYS[:2]:
-            error = self.assertRaises(WrongEntry, self.get, 0, size=1 << 31, codes=wanted)
-            self.assertEqual((error.index, error.physical), (1, 50))
-        self.assertEqual(sizes, [4, 4, 4, 100, 4, 100, 4])
-
-    def test_the_entry_that_is_wrong_is_named(self):
-        self.own(6)
-        place, size, tag = self.queue.entries[4]
-        self.queue.entries[4] = place, size - 1, tag
-        self.assertEqual(self.outcome(2, count=2), ("FOUND", 4, 2))
-        for wanted in WAYS:
-            error = self.assertRaises(WrongEntry, self.get, 2, codes=wanted)
-            self.assertEqual((error.index, error.physical), (4, place))
-
-    def test_long_records_are_delivered(self):
-        self.log = MemoryLog(1 << 24)
-        self.own(1, b"")
-        self.put(b"f" * (MAX_GAP + 1), queue=False)
-        self.own(2, b"b" * (2 << 20))
-        for offset in range(3):
-            for wanted in WAYS:
-                result = self.get(offset, size=1 << 24, codes=wanted)
-                self.assertEqual(b"".join(result.buffers), b"".join(self.records[offset:]))
-
-    def test_many_are_looked_into_from_anywhere(self):
-        self.own(2 * SIFT_COUNT + 9)
-        result = self.get(3, count=999, codes=EVERYTHING)
-        self.assertEqual(b"".join(result.buffers), b"".join(self.records[3:]))
-        self.assertEqual((result.count, result.behind_bytes), (2 * SIFT_COUNT + 6, len(self.records[-1])))
-
-    def test_behind_removed_ones_each_is_the_one_of_its_own_offset(self):
-        self.own(4)
-        self.log.expire(2 * len(self.records[0]))
-        for wanted in WAYS:
-            result = get_messages(self.log, self.queue, 0, ReadLimits(32, 1000), wanted)
-            self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
-            self.assertEqual((result.count, result.next_begin_offset), (2, 4))
 
 
 class TestLimits(ReadingCase):
@@ -215,6 +181,7 @@ class TestLimits(ReadingCase):
             (ColdLimits(1500, max_count=8, max_bytes=900), 0, 8),
             (ColdLimits(1500, max_count=8, max_bytes=700), 25, 15),
             (ColdLimits(1500, max_count=8, max_bytes=700), 24, 16),  # the first is cold, those behind aren't
+            (ColdLimits(1500, max_count=1, max_bytes=100), 24, 16),
             (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 0, 30),
             (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 25, 15),
         ):
@@ -332,11 +299,13 @@ class TestRuns(ReadingCase):
         self.assertEqual(b"".join(result.buffers), b"".join(self.records))
 
     def test_large_gaps_are_not(self):
-        self.put(b"a" * 10)
+        self.own(2)
         self.put(b"f" * (MAX_GAP + 1), queue=False)
-        self.put(b"b" * 10)
-        self.assertEqual(b"".join(self.get(0).buffers), b"a" * 10 + b"b" * 10)
-        self.assertEqual(self.log.reads, 2)
+        self.own(2)
+        for wanted in WAYS:
+            self.log.reads = 0
+            self.assertEqual(b"".join(self.get(0, codes=wanted).buffers), b"".join(self.records))
+            self.assertEqual(self.log.reads, 2)
 
     def test_reads_end_with_their_file(self):
         self.log.file_size = 1000
