@@ -123,7 +123,7 @@ class ChooseEntriesTests(KernelCase):
             (None, UNLIMITED, None),
             (b"", None, None),
             (b"", (1, 2), None),
-            (b"", UNLIMITED._replace(max_count="1"), None),
+            (b"", (*UNLIMITED[:-1], "1"), None),
             (b"", UNLIMITED._replace(file_size=0), None),
             (b"", UNLIMITED._replace(first_byte=-1), None),
             (b"", UNLIMITED, [1]),
