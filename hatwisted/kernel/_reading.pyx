@@ -90,7 +90,7 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
     cdef char *mask = NULL
     cdef list runs = []
     while number < whole:
-        position, size = get64(at), <int32_t>get32(at + 8)
+        position, size = get64(at), max(<int64_t><int32_t>get32(at + 8), 0)
         if count and not is_within(&limits, position, count + 1, total + size):
             break
         last = position

@@ -105,15 +105,13 @@ class ChooseEntriesTests(KernelCase):
             for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
                 self.assertEqual(len(choose(entries, UNLIMITED, None).runs), 2)
 
-    def test_sizes_below_nothing_and_places_far_on(self) -> None:
-        """A record would end before the log begins, and the next one lies further behind that than a number of 64
-        bits says, in files that have no end."""
-        bounds = UNLIMITED._replace(file_size=(1 << 63) - 1)
-        entries = ENTRY.pack(5, -100, 0) + ENTRY.pack((1 << 63) - 50, 10, 0)
+    def test_sizes_below_nothing_count_as_nothing(self) -> None:
+        """The others are read, and count, as they would without."""
+        entries = ENTRY.pack(5, 100, 0) + ENTRY.pack(105, -(1 << 31), 0) + ENTRY.pack(105, 100, 0)
         for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
-            self.assertEqual(
-                choose(entries, bounds, None).runs, [(5, -100, 0, 1), ((1 << 63) - 50, 10, 1, 2)]
-            )
+            self.assertEqual(choose(entries, UNLIMITED, None).runs, [(5, 200, 0, 3)])
+            self.assertEqual(choose(entries[:40], UNLIMITED, None).runs, [(5, 100, 0, 2)])
+            self.assertEqual(choose(entries, UNLIMITED._replace(max_bytes=199), None).scanned, 2)
 
     def test_what_is_not_a_choice(self) -> None:
         self.assertEqual(

@@ -27,12 +27,13 @@ class TestOwnRecords(ReadingCase):
 
     def test_the_entry_that_is_wrong_is_named(self):
         self.own(6)
-        place, size, tag = self.queue.entries[4]
-        self.queue.entries[4] = place, size - 1, tag
-        self.assertEqual(self.outcome(2, count=2), ("FOUND", 4, 2))
-        for wanted in WAYS:
-            error = self.assertRaises(WrongEntry, self.get, 2, codes=wanted)
-            self.assertEqual((error.index, error.physical), (4, place))
+        place, right, tag = self.queue.entries[4]
+        for size in (right - 1, 0, -1, -right - 50, -(1 << 31)):
+            self.queue.entries[4] = place, size, tag
+            self.assertEqual(self.outcome(2, count=2), ("FOUND", 4, 2))
+            for wanted in WAYS:
+                error = self.assertRaises(WrongEntry, self.get, 2, codes=wanted)
+                self.assertEqual((error.index, error.physical), (4, place))
 
     def test_long_records_are_delivered(self):
         self.log = MemoryLog(1 << 24)
