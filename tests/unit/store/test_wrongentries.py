@@ -54,7 +54,7 @@ class TestOwnRecords(ReadingCase):
     def test_between_others_that_are_there_one_is_gone(self):
         self.own(6)
         self.log.expire(len(self.records[0]))
-        self.queue.entries[3] = self.queue.entries[0]
+        self.queue.entries[3] = (0, 50, 0)
         for wanted in WAYS:
             result = self.get(0, codes=wanted)
             self.assertEqual(b"".join(result.buffers), b"".join(self.records[1:3] + self.records[4:]))
