@@ -84,13 +84,13 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
     cdef const char *at = PyBytes_AS_STRING(entries)
     cdef int64_t whole = PyBytes_GET_SIZE(entries) // ENTRY, number = 0
     cdef int64_t count = 0, total = 0, position, size, last = 0
-    cdef int64_t first = 0, start = 0, end = 0, file_end = 0
+    cdef int64_t first = 0, start = 0, span = 0, file_end = 0, ahead
     cdef bint removing = False, gone
     cdef bytes taken = b""
     cdef char *mask = NULL
     cdef list runs = []
     while number < whole:
-        position, size = get64(at), <int32_t>get32(at + 8)
+        position, size = get64(at), max(<int64_t><int32_t>get32(at + 8), 0)
         if count and not is_within(&limits, position, count + 1, total + size):
             break
         last = position
@@ -105,9 +105,11 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
         else:
             if mask != NULL:
                 mask[number] = 1
-            # `end` is at most LAST_PLACE + 2^31 where it counts: behind a record further on file_end is 0.
-            if count and (position >= file_end or position < end or position - end > MAX_GAP):
-                runs.append((start, end - start, first, number))
+            # Counted from `start`, which is no further on than LAST_PLACE where two are read together: where the
+            # last record would end may be beyond what 64 bits hold.
+            ahead = position - start
+            if count and (position >= file_end or ahead < span or ahead > span + MAX_GAP):
+                runs.append((start, span, first, number))
                 start, first = position, number
             elif count == 0:
                 start, first = position, number
@@ -115,13 +117,13 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
                 file_end = 0
                 if position < LAST_PLACE:
                     file_end = position - position % limits.file_size + limits.file_size
-            end = <int64_t>(<uint64_t>position + <uint64_t>size)
+            span = position - start + size
             count += 1
             total += size
         number += 1
         at += ENTRY
     if count:
-        runs.append((start, end - start, first, number))
+        runs.append((start, span, first, number))
     if mask != NULL and number < whole:
         taken = taken[:number]
     return EntryChoice(runs, taken, number, count, removing, last)
@@ -170,6 +172,8 @@ def own_bytes(bytes data not None, tuple run not None, bytes entries not None, b
     base, _, first, stop = run
     if base < 0 or first < 0 or stop > PyBytes_GET_SIZE(entries) // ENTRY or (masked and stop > masked):
         raise ValueError("a run has entries, and its records have offsets")
+    if index > LAST_PLACE:  # the sums below are to fit
+        raise ValueError("no queue has so many entries")
     for number in range(first, stop):
         if masked and not mask[number]:
             continue

@@ -78,7 +78,8 @@ def choose_entries(entries: bytes, bounds: ReadBounds, codes: frozenset[int] | N
     count = total = scanned = position = first = start = end = file_end = 0
     wanted = None if codes is None else {code & _LOW_32 for code in codes}
     whole = len(entries) - len(entries) % QUEUE_ENTRY.size
-    for number, (at, size, code) in enumerate(QUEUE_ENTRY.iter_unpack(entries[:whole])):
+    for number, (at, claim, code) in enumerate(QUEUE_ENTRY.iter_unpack(entries[:whole])):
+        size = max(claim, 0)  # one of less than nothing is wrong, and takes no bytes from the others
         if count:
             cold = at < bounds.cold_below
             if count >= (bounds.cold_count if cold else bounds.max_count):

@@ -168,6 +168,7 @@ def get_messages(
         status, next_offset = outside
         return GetResult(status, next_offset, low, high)
     entries = queue.read(offset, min(_scan_limit(limits.max_count, wanted), high - offset))
+    entries = entries[: len(entries) - len(entries) % QUEUE_ENTRY.size]  # a file that was cut ends anywhere
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
     reading = _Reading(log, queue.records, entries, offset, _bounds(log, limits, cold))

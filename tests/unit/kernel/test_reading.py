@@ -105,6 +105,14 @@ class ChooseEntriesTests(KernelCase):
             for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
                 self.assertEqual(len(choose(entries, UNLIMITED, None).runs), 2)
 
+    def test_sizes_below_nothing_count_as_nothing(self) -> None:
+        """The others are read, and count, as they would without."""
+        entries = ENTRY.pack(5, 100, 0) + ENTRY.pack(105, -(1 << 31), 0) + ENTRY.pack(105, 100, 0)
+        for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
+            self.assertEqual(choose(entries, UNLIMITED, None).runs, [(5, 200, 0, 3)])
+            self.assertEqual(choose(entries[:40], UNLIMITED, None).runs, [(5, 100, 0, 2)])
+            self.assertEqual(choose(entries, UNLIMITED._replace(max_bytes=199), None).scanned, 2)
+
     def test_what_is_not_a_choice(self) -> None:
         self.assertEqual(
             self.kernel.choose_entries(b"", UNLIMITED, None), EntryChoice([], b"", 0, 0, False, 0)
@@ -113,7 +121,7 @@ class ChooseEntriesTests(KernelCase):
             (None, UNLIMITED, None),
             (b"", None, None),
             (b"", (1, 2), None),
-            (b"", UNLIMITED._replace(max_count="1"), None),
+            (b"", (*UNLIMITED[:-1], "1"), None),
             (b"", UNLIMITED._replace(file_size=0), None),
             (b"", UNLIMITED._replace(first_byte=-1), None),
             (b"", UNLIMITED, [1]),
@@ -236,3 +244,5 @@ class OwnBytesTests(KernelCase):
         ):
             with self.assertRaises((TypeError, ValueError)):
                 self.kernel.own_bytes(given_data, run, given_entries, taken, 0, given_queue)
+        with self.assertRaises(ValueError):
+            self.kernel.own_bytes(data, (BASE, 100, 0, 1), entries, b"", LAST_PLACE + 1, queue)

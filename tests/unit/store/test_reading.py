@@ -17,11 +17,17 @@ from hatwisted.store.queue.reading import (
     RecordTest,
     get_messages,
 )
+from hatwisted.wire.layout import PRE_BLANK_SIZE
 from hatwisted.wire.record import encode_record, make_record
 from tests.support.examples import examples
 from tests.support.memorylog import MemoryLog
 
 ENTRY = struct.Struct(">qiq")
+
+
+EVERYTHING = RecordTest(lambda record: True)
+WAYS = (None, frozenset({0}), EVERYTHING)
+"""To get all of it."""
 
 
 class AnyRecords:
@@ -68,6 +74,13 @@ class ReadingCase(SynchronousTestCase):
             self.queue.entries.append((position, len(record), tag))
             self.records.append(record)
 
+    def own(self, count, body=b"body"):
+        """Put records that are the queue's by what they say."""
+        self.queue.records = QueueRecords("T", 0)
+        for _ in range(count):
+            index, place = len(self.queue.entries), self.log.max_offset
+            self.put(encode_record(make_record("T", body, queue_offset=index, physical_offset=place)))
+
     def get(self, offset=0, count=32, size=256 * 1024, codes=None, cold=None):
         result = get_messages(self.log, self.queue, offset, ReadLimits(count, size), codes, cold)
         self.assertEqual(result.min_offset, self.queue.min_offset)
@@ -94,6 +107,16 @@ class TestOutcomes(ReadingCase):
         self.patch(self.queue, "read", lambda index, count: b"")
         self.assertEqual(self.outcome(1), ("OFFSET_FOUND_NULL", 1, 0))
 
+    def test_an_entry_of_which_only_a_part_is_there_is_none(self):
+        for _ in range(2):
+            self.put()
+        read = self.queue.read
+        for wanted in WAYS:
+            self.patch(self.queue, "read", lambda index, count: read(index, count)[:-1])
+            self.assertEqual(self.outcome(0, codes=wanted), ("FOUND", 1, 1))
+            self.assertEqual(self.get(0, codes=wanted).behind_bytes, 200)
+            self.assertEqual(self.outcome(1, codes=wanted), ("OFFSET_FOUND_NULL", 1, 0))
+
     def test_offsets_outside_the_queue(self):
         for _ in range(5):
             self.put()
@@ -106,75 +129,84 @@ class TestOutcomes(ReadingCase):
     def test_log_file_just_deleted(self):
         for _ in range(4):
             self.put()
+        nothing = (frozenset({1}), RecordTest(lambda record: False))
         self.log.expire(200)
-        self.assertEqual(self.outcome(0), ("FOUND", 4, 2))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, codes=wanted), ("FOUND", 4, 2))
+        for wanted in nothing:
+            self.assertEqual(self.outcome(0, codes=wanted), ("MESSAGE_WAS_REMOVING", 4, 0))
+            self.assertEqual(self.outcome(2, codes=wanted), ("NO_MATCHED_MESSAGE", 4, 0))
         self.log.expire(400)
-        self.assertEqual(self.outcome(0), ("MESSAGE_WAS_REMOVING", 4, 0))
+        for wanted in WAYS + nothing:
+            self.assertEqual(self.outcome(0, codes=wanted), ("MESSAGE_WAS_REMOVING", 4, 0))
+            self.assertEqual(self.get(0, codes=wanted).behind_bytes, 100)
+
+    def test_entries_of_nothing(self):
+        """A queue begins with some where it begins behind offset 0."""
+        self.queue.entries = [(0, PRE_BLANK_SIZE, 0)] * 3
+        self.own(2)
+        for wanted in WAYS:
+            for size in (9999, 1 << 40):
+                self.assertEqual(self.outcome(0, size=size, codes=wanted), ("FOUND", 5, 2))
+        for wanted in WAYS[1:]:
+            self.assertEqual(self.outcome(0, count=1, codes=wanted), ("FOUND", 4, 1))
+        self.assertEqual(self.outcome(0, count=3), ("MESSAGE_WAS_REMOVING", 3, 0))
 
     def test_queue_entry_that_points_outside_the_log_is_reported(self):
         self.queue.entries.append((0, 100, 0))
         self.assertRaises(WrongEntry, self.get)
 
 
-class TestOwnRecords(ReadingCase):
-    def test_an_entry_that_claims_a_gigabyte_makes_nobody_read_one(self):
-        self.log.file_size = 1 << 31
-        for _ in range(3):
-            self.put()
-        self.queue.entries[1] = (100, 1 << 30, 0)
-        sizes = []
-        read = self.log.read
-        self.patch(self.log, "read", lambda offset, limit: sizes.append(limit) or read(offset, limit))
-        for wanted in (None, RecordTest(lambda record: True)):
-            with self.assertRaises(WrongEntry):
-                self.get(1, codes=wanted)
-        self.assertEqual(sizes, [4, 4])
-
-    def test_a_long_record_is_delivered(self):
-        self.log = MemoryLog(1 << 22)
-        self.queue.records = QueueRecords("T", 0)
-        made = make_record("T", b"b" * (2 << 20), queue_offset=0, physical_offset=0)
-        self.put(encode_record(made))
-        for wanted in (None, RecordTest(lambda record: True)):
-            self.assertEqual([bytes(each) for each in self.get(0, codes=wanted).buffers], self.records)
-
-    def test_behind_removed_ones_each_is_the_one_of_its_own_offset(self):
-        self.queue.records = QueueRecords("T", 0)
-        for index in range(4):
-            made = make_record("T", b"body", queue_offset=index, physical_offset=self.log.max_offset)
-            self.put(encode_record(made))
-        self.log.expire(2 * len(self.records[0]))
-        for wanted in (None, RecordTest(lambda record: True)):
-            result = get_messages(self.log, self.queue, 0, ReadLimits(32, 1000), wanted)
-            self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
-            self.assertEqual((result.count, result.next_begin_offset), (2, 4))
-
-
 class TestLimits(ReadingCase):
     def test_count(self):
         for _ in range(40):
             self.put()
-        self.assertEqual(self.outcome(0, count=32), ("FOUND", 32, 32))
-        self.assertEqual(self.outcome(32, count=32), ("FOUND", 40, 8))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, count=32, codes=wanted), ("FOUND", 32, 32))
+            self.assertEqual(self.outcome(32, count=32, codes=wanted), ("FOUND", 40, 8))
 
     def test_bytes_but_at_least_one(self):
         for size in (100, 100, 5000, 100):
             self.put(b"r" * size)
-        self.assertEqual(self.outcome(0, size=250), ("FOUND", 2, 2))
-        self.assertEqual(self.outcome(2, size=250), ("FOUND", 3, 1))
-        self.assertEqual(self.outcome(0, size=5200), ("FOUND", 3, 3))
+        for wanted in WAYS:
+            self.assertEqual(self.outcome(0, size=250, codes=wanted), ("FOUND", 2, 2))
+            self.assertEqual(self.outcome(2, size=250, codes=wanted), ("FOUND", 3, 1))
+            self.assertEqual(self.outcome(0, size=5200, codes=wanted), ("FOUND", 3, 3))
 
     def test_cold_records_have_smaller_limits(self):
         for _ in range(40):
             self.put()
-        cold = ColdLimits(1500, max_count=8, max_bytes=700)
-        self.assertEqual(self.outcome(0, cold=cold), ("FOUND", 7, 7))
-        self.assertEqual(self.outcome(25, cold=cold), ("FOUND", 40, 15))
+        for cold, offset, count in (
+            (ColdLimits(1500, max_count=8, max_bytes=700), 0, 7),
+            (ColdLimits(1500, max_count=8, max_bytes=900), 0, 8),
+            (ColdLimits(1500, max_count=8, max_bytes=700), 25, 15),
+            (ColdLimits(1500, max_count=8, max_bytes=700), 24, 16),  # the first is cold, those behind aren't
+            (ColdLimits(1500, max_count=1, max_bytes=100), 24, 16),
+            (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 0, 30),
+            (ColdLimits(1500, max_count=99, max_bytes=1 << 30), 25, 15),
+        ):
+            for wanted in WAYS:
+                outcome = self.outcome(offset, count=30, size=3000, cold=cold, codes=wanted)
+                self.assertEqual(outcome, ("FOUND", offset + count, count))
+                outcome = self.outcome(offset, count=99, size=300, cold=cold, codes=wanted)
+                self.assertEqual(outcome, ("FOUND", offset + 3, 3))
+
+    def test_with_cold_limits_too_reads_end_with_their_file_and_removed_ones_are_left_out(self):
+        self.log.file_size = 1000
+        for _ in range(20):
+            self.put()
+        self.log.expire(200)
+        for wanted in WAYS:
+            self.log.reads = 0
+            result = self.get(0, cold=ColdLimits(0, 99, 9999), codes=wanted)
+            self.assertEqual(b"".join(result.buffers), b"".join(self.records[2:]))
+            self.assertEqual(self.log.reads, 2)
 
     def test_distance_to_the_logs_end(self):
         for _ in range(40):
             self.put()
-        self.assertEqual(self.get(0, count=10).behind_bytes, 31 * 100)
+        for wanted in WAYS:
+            self.assertEqual(self.get(0, count=10, codes=wanted).behind_bytes, 31 * 100)
 
 
 class TestFilter(ReadingCase):
@@ -267,11 +299,13 @@ class TestRuns(ReadingCase):
         self.assertEqual(b"".join(result.buffers), b"".join(self.records))
 
     def test_large_gaps_are_not(self):
-        self.put(b"a" * 10)
+        self.own(2)
         self.put(b"f" * (MAX_GAP + 1), queue=False)
-        self.put(b"b" * 10)
-        self.assertEqual(b"".join(self.get(0).buffers), b"a" * 10 + b"b" * 10)
-        self.assertEqual(self.log.reads, 2)
+        self.own(2)
+        for wanted in WAYS:
+            self.log.reads = 0
+            self.assertEqual(b"".join(self.get(0, codes=wanted).buffers), b"".join(self.records))
+            self.assertEqual(self.log.reads, 2)
 
     def test_reads_end_with_their_file(self):
         self.log.file_size = 1000
