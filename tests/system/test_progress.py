@@ -13,7 +13,10 @@ from tests.support.clusterclient import route_of
 QUERY, COMMIT, ALL_TOPICS = 14, 15, 21
 QUEUE = {"consumerGroup": "g", "topic": "Progress", "queueId": "0"}
 QUICK_SLAVE = {**QUICK_SYNC, "flushConsumerOffsetInterval": 500}
-QUICK_MASTER = {**SMALL_STORE, "flushConsumerOffsetInterval": 2000}  # long enough to be killed before it writes
+QUICK_MASTER = {
+    **SMALL_STORE,
+    "flushConsumerOffsetInterval": 2000,
+}  # long enough to be killed before it writes
 ROUND = 120.0  # seconds: a slave asks and writes every second here, a master writes every 2 s
 LINKED = 120.0  # seconds until a slave has found its master again: 7 at the latest on an idle machine
 

@@ -552,7 +552,7 @@ class ReputTests(StoreTestCase):
         store.clock.advance(0)
         (call,) = store.clock.getDelayedCalls()
         self.assertGreater(service.behind_bytes, 0)
-        self.assertEqual(call.getTime() - store.clock.seconds(), reput_module.LONGEST_PAUSE)
+        self.assertEqual(call.getTime() - store.clock.seconds(), reput_module.UTMOST_PAUSE)
 
     def test_once_the_log_rests_the_backlog_is_worked_off_without_pauses(self) -> None:
         self.small_steps()

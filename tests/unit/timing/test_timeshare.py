@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.timing.timeshare import LONGEST_REST, RETRY, TimeShare
+from hatwisted.timing.timeshare import RETRY, UTMOST_REST, TimeShare
 
 
 class TimeShareTests(SynchronousTestCase):
@@ -54,7 +54,7 @@ class TimeShareTests(SynchronousTestCase):
         self.takes = 60
         self.share.ask()
         self.share.ask()
-        self.clock.advance(LONGEST_REST - 0.01)
+        self.clock.advance(UTMOST_REST - 0.01)
         self.assertEqual(len(self.done), 1)
         self.clock.advance(0.01)
         self.assertEqual(len(self.done), 2)
