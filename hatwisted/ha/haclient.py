@@ -132,6 +132,8 @@ class HAClient(Protocol):
         """What has to be compared before our log may be acknowledged; None once it is."""
         self.reported = -1
         """Newest offset reported; only rises."""
+        self.told = False
+        """Has a report left in the call that wrote it? On a link that is lost already none does."""
         self.got_bytes = False
         self.failed = False
         """Given up: what still arrives is dropped."""
@@ -324,7 +326,9 @@ class HAClient(Protocol):
         transport: Any = self.transport
         self.reported = offset
         self.last_report = self._service.clock.seconds()
-        write_now(transport, self._service.dialect.encode_report(offset))
+        waiting = write_now(transport, self._service.dialect.encode_report(offset))
+        if not waiting:
+            self.told = True
 
     def pauseProducing(self) -> None:
         """64 KiB and more of unread 8-byte reports: the master sends but doesn't read (B56)."""

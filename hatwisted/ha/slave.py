@@ -354,6 +354,8 @@ class HAClientService(Service):
         plan = link.plan
         if plan is None or not plan.report or link.got_bytes or not reason.check(ConnectionDone):
             return
+        if not link.told:
+            return  # it was reset: a write that fails takes the word away, and the next read finds an orderly end
         if now - link.begun_at > FRUITLESS_TIME:
             self._fruitless = 0
             return

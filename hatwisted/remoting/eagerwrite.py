@@ -86,7 +86,8 @@ def write_now(transport: ITransport, data: bytes) -> int:
             sent = transport.writeSomeData(cast(bytes, memoryview(data)[taken:]))
         data = data[taken:]
         # An error means that the connection is lost: the queued write meets it again in the reactor's turn,
-        # where Twisted calls connectionLost without re-entering our caller.
+        # where Twisted calls connectionLost without re-entering our caller. Or the next read meets an orderly end:
+        # that there was a reset is said to one call alone. Whoever has to know sees that all of it waits.
     transport.write(data)
     return unsent(transport)
 

@@ -11,10 +11,13 @@ from hatwisted.timing.timer import GuardedTimer
 RETRY = 1.0
 """Seconds until the next turn after one that failed."""
 
+UTMOST_REST = 10.0
+"""Seconds. Work that seems to have taken a good part of that stood still, with its process or its machine."""
+
 
 class TimeShare:
     """Does `work` at once when it's asked for, unless it has only just been done: then once for all who ask, after
-    a rest that leaves the others their part of the time.
+    a rest that leaves the others their part of the time, and is never longer than `UTMOST_REST`.
 
     - clock: measures the work
     - name: what the work is, for the log
@@ -55,4 +58,5 @@ class TimeShare:
         self.waiting = False
         began = self._clock.seconds()
         self._work()
-        self._rest.set(max(0.0, self._clock.seconds() - began) * self._pause)
+        took = max(0.0, self._clock.seconds() - began)
+        self._rest.set(min(took * self._pause, UTMOST_REST))

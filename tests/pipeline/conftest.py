@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+WARM_WORKERS = Path(__file__).parents[1] / "support" / "warmworkers"
+"""On the path of the shared session's Python workers. Those of programs start as anybody's do."""
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +40,14 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
     from hatwisted.pipeline.spark.sparksession import spark_session
 
     folder = tmp_path_factory.mktemp("spark")
-    session = spark_session(
-        app="tests",
-        **{"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")},
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(WARM_WORKERS), prepend=os.pathsep)
+        session = spark_session(
+            app="tests",
+            **{
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder / "local"),
+            },
+        )
     yield session
     session.stop()

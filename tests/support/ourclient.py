@@ -35,8 +35,8 @@ from hatwisted.client import (
     ReceivedMessage,
     TransactionState,
 )
+from hatwisted.clientcore import assignment, selection, session
 from hatwisted.clientcore import consumer as consuming
-from hatwisted.clientcore import selection, session
 from tests.support.patience import patient
 
 INTERVALS: tuple[tuple[ModuleType, str, object], ...] = (
@@ -44,7 +44,9 @@ INTERVALS: tuple[tuple[ModuleType, str, object], ...] = (
     (session, "ROUTE_INTERVAL", 1.0),
     (session, "HEARTBEAT_INTERVAL", 1.0),
     (consuming, "COMMIT_INTERVAL", 1.0),
-    (selection, "FAILURE_PAUSE", 10.0),
+    (selection, "FAILURE_PAUSE", 6.0),
+    # Locks that a master has lost with its life are taken again.
+    (assignment, "RENEWAL_INTERVAL", 2.0),
     # A busy machine makes any broker slow for a moment, and it would be passed over for half a minute or more.
     (selection, "LATENCY_STEPS", ()),
 )

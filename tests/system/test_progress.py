@@ -13,7 +13,11 @@ from tests.support.clusterclient import route_of
 QUERY, COMMIT, ALL_TOPICS = 14, 15, 21
 QUEUE = {"consumerGroup": "g", "topic": "Progress", "queueId": "0"}
 QUICK_SLAVE = {**QUICK_SYNC, "flushConsumerOffsetInterval": 500}
-ROUND = 120.0  # seconds: a slave asks and writes every second here, a master writes every 5 s
+QUICK_MASTER = {
+    **SMALL_STORE,
+    "flushConsumerOffsetInterval": 2000,
+}  # long enough to be killed before it writes
+ROUND = 120.0  # seconds: a slave asks and writes every second here, a master writes every 2 s
 LINKED = 120.0  # seconds until a slave has found its master again: 7 at the latest on an idle machine
 
 
@@ -43,7 +47,7 @@ def prepared(group: BrokerGroup) -> None:
 
 
 def test_B162_what_the_slave_took_survives_a_crash_of_either_side_and_a_reset_wins(tmp_path: Path) -> None:
-    with BrokerGroup(tmp_path, slave_settings=QUICK_SLAVE) as group:
+    with BrokerGroup(tmp_path, settings=QUICK_MASTER, slave_settings=QUICK_SLAVE) as group:
         prepared(group)
         group.master.kill()
         commit(group.slave_port, 15)
@@ -71,7 +75,7 @@ def test_B162_what_the_slave_took_survives_a_crash_of_either_side_and_a_reset_wi
 
 
 def test_a_slave_that_is_told_its_masters_ha_address_alone_gets_the_tables_too(tmp_path: Path) -> None:
-    with BrokerGroup(tmp_path, slave_settings=QUICK_SLAVE) as group:
+    with BrokerGroup(tmp_path, settings=QUICK_MASTER, slave_settings=QUICK_SLAVE) as group:
         prepared(group)
         with group.slave_client() as client:
             wait_until(

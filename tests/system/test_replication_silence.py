@@ -78,8 +78,8 @@ def timed_send(client: RemotingClient, **properties: str) -> tuple[int, float]:
 def test_B128_B144_a_stopped_slave_costs_12_then_11_and_is_taken_back(
     stack: ExitStack, tmp_path: Path
 ) -> None:
-    wait = 6.0
-    group = started(stack, tmp_path, haHousekeepingInterval=12_000, slaveTimeout=int(wait * 1000))
+    wait = 4.0
+    group = started(stack, tmp_path, haHousekeepingInterval=8000, slaveTimeout=int(wait * 1000))
     with group.master_client() as client:
         group.slave.suspend()
         begun, codes = time.monotonic(), []
@@ -143,7 +143,7 @@ def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
     stack: ExitStack, tmp_path: Path
 ) -> None:
     group = stack.enter_context(
-        BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 3, "slaveTimeout": 6000})
+        BrokerGroup(tmp_path, settings={**SMALL_STORE, "inSyncReplicas": 3, "slaveTimeout": 2000})
     )
     group.master.start()
     group.slave.start()
@@ -159,7 +159,7 @@ def test_three_copies_take_two_slaves_and_too_few_refuse_before_the_append(
         wait_until(lambda: client.send("Quorum", b"x").code == OK, 60, "both slaves have it")
         second.suspend()
         code, seconds = timed_send(client)
-        assert code == SLAVE_TIMEOUT and seconds > 5.9
+        assert code == SLAVE_TIMEOUT and seconds > 1.9
         second.kill()
         wait_until(lambda: refused(client), 60, "the lost slave is noticed")
         assert timed_send(client, WAIT="false")[0] == OK
@@ -208,7 +208,7 @@ def test_a_slave_that_is_mute_for_20000_waiting_puts_costs_them_12_on_time(
 ) -> None:
     """Or for as many as a slow machine has waiting before the first is answered."""
     group = started(
-        stack, tmp_path, haHousekeepingInterval=600_000, slaveTimeout=20_000, mappedFileSizeCommitLog=16 << 20
+        stack, tmp_path, haHousekeepingInterval=600_000, slaveTimeout=10_000, mappedFileSizeCommitLog=16 << 20
     )
     count = 0
     before = group.master.memory()
@@ -216,15 +216,15 @@ def test_a_slave_that_is_mute_for_20000_waiting_puts_costs_them_12_on_time(
     fields = send_fields("Silence", 0, {})
     with group.master_client(60) as client:
         begun = time.monotonic()
-        while count < 20_000 and (posted := time.monotonic() - begun) < 15:
+        while count < 20_000 and (posted := time.monotonic() - begun) < 7:
             client.post(310, fields, b"z" * 20)
             count += 1
         assert group.master.memory() - before < 40 << 20
         codes = {client.answer().code for _ in range(count)}
         taken = time.monotonic() - begun
     assert codes == {SLAVE_TIMEOUT}
-    assert posted < 20.0, "some waited for the answers of others"
-    assert 20.0 <= taken < 20.0 + posted + STALL
+    assert posted < 10.0, "some waited for the answers of others"
+    assert 10.0 <= taken < 10.0 + posted + STALL
 
 
 def test_B149_B150_an_idle_pair_costs_next_to_no_cpu_on_the_platforms_own_reactor(

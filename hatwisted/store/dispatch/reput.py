@@ -68,6 +68,10 @@ behind by that much at worst, and the page cache of a broker still holds them.""
 BOUNDING_SHARE: Final = 0.75
 """Share of the reactor's time for dispatch beyond that, or when it lags by more than `LAG_AIM`."""
 
+UTMOST_PAUSE: Final = 1.0
+"""Seconds between two slices at most. One that seems to have taken a third of that, more than a hundred times its
+limit, stood still with its process or its machine; nobody could read what has come for three times as long."""
+
 LAG_AIM: Final = 0.3
 """Seconds from store to dispatch that full load may cost before it's slowed down in favour of dispatch."""
 
@@ -219,7 +223,7 @@ class ReputService:
         age = self._slice_end - self._dispatcher.dispatched_timestamp / 1000
         bounding = LAG_AIM < age < HISTORY or self.behind_bytes >= BACKLOG_LIMIT
         share = BOUNDING_SHARE if bounding else CATCH_UP_SHARE
-        return max(0, elapsed) * (1 / share - 1)
+        return min(max(0, elapsed) * (1 / share - 1), UTMOST_PAUSE)
 
     # -- what can keep it from going on ----------------------------------------------------------------------
 

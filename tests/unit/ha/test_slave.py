@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import TimeoutError
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.ha import slavestate
+from hatwisted.ha import haclient, slavestate
 from hatwisted.ha.haclient import BULK_READ, BULK_READ_OF_TLS, LIVE_READ, REST
 from hatwisted.ha.handshake import OBJECTION_TIMEOUT, RANGE_TIMEOUT
 from hatwisted.ha.slave import CONNECT_TIMEOUT, HAClientService
@@ -631,6 +631,15 @@ class MisfitTests(SynchronousTestCase):
             rig.lose()
             rig.clock.advance(0)
         self.assertEqual(rig.state, "master lacks offset")
+
+    def test_B38_links_that_were_reset_before_a_report_left_are_no_word_of_the_master_s(self) -> None:
+        """As by a machine where nobody listens any more: the failed write leaves an orderly end to be read."""
+        rig = SlaveRig(filled(1000))
+        self.patch(haclient, "write_now", lambda transport, data: len(data))
+        for _ in range(5):
+            rig.lose()
+            rig.seconds(slavestate.RETRY_LIMIT + 0.125)
+            self.assertEqual(rig.state, "transfer")
 
     def test_B38_a_link_that_proves_our_log_begins_the_count_again(self) -> None:
         log = filled(1000)

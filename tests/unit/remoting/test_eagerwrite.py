@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from twisted.internet.task import Clock
 from twisted.internet.tcp import Connection
@@ -60,6 +61,10 @@ class WriteNowTests(SynchronousTestCase):
     def test_what_the_kernel_does_not_take_waits(self) -> None:
         self.assertEqual(self.written(0, 100), ([], 100))
         self.assertEqual(self.written(WRITE_SIZE + 7, 3 * WRITE_SIZE), ([WRITE_SIZE, 7], 2 * WRITE_SIZE - 7))
+
+    def test_all_of_it_waits_where_the_connection_is_lost(self) -> None:
+        with mock.patch.object(Kernel, "send", side_effect=ConnectionResetError(104, "reset by peer")):
+            self.assertEqual(self.written(0, 12), ([], 12))
 
     def test_so_much_at_once_and_no_more(self) -> None:
         calls, waiting = self.written(1 << 30, MOST_AT_ONCE + WRITE_SIZE)

@@ -542,6 +542,18 @@ class ReputTests(StoreTestCase):
             pause = call.getTime() - store.clock.seconds()
             self.assertAlmostEqual(SLICE / (SLICE + pause), share, 2, f"records stored {age} s ago")
 
+    def test_a_process_that_was_stopped_in_the_midst_of_a_slice_is_not_taken_for_busy(self) -> None:
+        """By SIGSTOP, or with its machine, for a minute."""
+        self.small_steps()
+        store, service, writer = self.running()
+        store.clock.advance(1)
+        self.slow_steps(store, 60)
+        self.more(store, writer, 300)
+        store.clock.advance(0)
+        (call,) = store.clock.getDelayedCalls()
+        self.assertGreater(service.behind_bytes, 0)
+        self.assertEqual(call.getTime() - store.clock.seconds(), reput_module.UTMOST_PAUSE)
+
     def test_once_the_log_rests_the_backlog_is_worked_off_without_pauses(self) -> None:
         self.small_steps()
         store, service, writer = self.running()

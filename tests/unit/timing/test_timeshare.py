@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from hatwisted.timing.timeshare import RETRY, TimeShare
+from hatwisted.timing.timeshare import RETRY, UTMOST_REST, TimeShare
 
 
 class TimeShareTests(SynchronousTestCase):
@@ -48,6 +48,15 @@ class TimeShareTests(SynchronousTestCase):
             self.share.ask()
         self.assertEqual(len(self.done), 1)
         self.clock.advance(0)
+        self.assertEqual(len(self.done), 2)
+
+    def test_who_was_stopped_in_the_midst_of_the_work_has_not_worked_so_long(self) -> None:
+        self.takes = 60
+        self.share.ask()
+        self.share.ask()
+        self.clock.advance(UTMOST_REST - 0.01)
+        self.assertEqual(len(self.done), 1)
+        self.clock.advance(0.01)
         self.assertEqual(len(self.done), 2)
 
     def test_who_has_no_time_does_not_wait_and_the_rest_begins_again(self) -> None:
