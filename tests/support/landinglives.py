@@ -194,7 +194,7 @@ def _life(order: dict[str, Any]) -> None:
     )
     steps = Steps(end)
     try:
-        sys.setprofile(steps)
+        sys.setprofile(steps.take)
         if order.get("into"):
             found: LandResult | LatestResult = latest(order["table"], order["into"], key=order["key"])
         else:
