@@ -275,8 +275,12 @@ class LandedIceberg(LandedTable):
         if not self._outlived:
             ended |= {run for run, following in pairwise(claims) if following in committed}
         mentioned = set[str]()
-        for name in (MESSAGES, LETTERS) if self._typed else (MESSAGES,):
-            mentioned |= set(self._table(name).inspect.all_data_files()["file_path"].to_pylist())
+        for table in map(self._table, (MESSAGES, LETTERS) if self._typed else (MESSAGES,)):
+            lists = (snapshot.manifests(table.io) for snapshot in table.snapshots())
+            manifests = {manifest.manifest_path: manifest for each in lists for manifest in each}
+            for manifest in manifests.values():
+                entries = manifest.fetch_manifest_entry(table.io)
+                mentioned |= {entry.data_file.file_path for entry in entries}
         before = "file://" if self.home is None else "s3://"
         for path in paths(self.home or str(self.folder / "warehouse")):
             if "/data/" in path and before + path not in mentioned:

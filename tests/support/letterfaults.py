@@ -134,7 +134,8 @@ def letters_list_first_() -> None:
         found = listed(beside, promised)
         with suppress(FileNotFoundError):
             beside.io.delete(promised.list)
-        between()
+        if found is not None:
+            between()
         return found
 
     icebergletters._listed = removed

@@ -23,6 +23,7 @@ from hatwisted.pipeline.jobs.land.icebergbatches import IcebergLanding
 from hatwisted.pipeline.jobs.land.locallanding import LocalLanding
 from hatwisted.pipeline.jobs.land.taskedlanding import TaskedLanding
 from tests.support import landingfaults, letterfaults
+from tests.support.deck import Deck
 
 PIPELINE = os.path.join(os.path.dirname(hatwisted.__file__), "pipeline", "")
 ROOMS = (
@@ -54,21 +55,32 @@ class End(NamedTuple):
     sign: int = signal.SIGKILL
 
 
-def drawn(
-    steps: dict[str, int], chance: random.Random, sign: int = signal.SIGKILL, moment: str | None = None
-) -> End:
-    """A step of a life like one that has ended; rare ones are as likely as those that are taken often. Where a
-    planted fault calls `between`, it's that half of the time.
+def drawn(steps: Mapping[str, int], chance: random.Random, sign: int = signal.SIGKILL) -> End:
+    """A step of a life like one that has ended; rare ones are as likely as those that are taken often.
 
     - steps: how often each was taken
     - chance: what draws
     - sign: signal that ends it
-    - moment: which it belongs to, if there is one; None: any
     """
-    halfway = [step for step in steps if step.split()[-1] == landingfaults.between.__name__]
-    within = [step for step in steps if step.partition(":")[0] == moment]
-    step = chance.choice(sorted(halfway if halfway and chance.random() < 0.5 else within or steps))
+    step = chance.choice(sorted(steps))
     return End(step, chance.randint(1, steps[step]), sign)
+
+
+class DealtEnds:
+    """Ends of lives, which come at each moment of a landing in turn, and half of the time where a planted fault
+    calls `between`, if it does. chance: what draws."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._moments, self._halfway = Deck(MOMENTS, chance), Deck((True, False), chance)
+        self._chance = chance
+
+    def deal(self, steps: Mapping[str, int], sign: int = signal.SIGKILL) -> End:
+        """As `drawn`."""
+        halfway = [step for step in steps if step.split()[-1] == landingfaults.between.__name__]
+        if not halfway or not self._halfway.deal():
+            moment = self._moments.deal()
+            halfway = [step for step in steps if step.partition(":")[0] == moment]
+        return drawn({step: steps[step] for step in halfway or steps}, self._chance, sign)
 
 
 class Steps:

@@ -28,7 +28,7 @@ from tests.support.icebergcatalog import iceberg_at_s3, iceberg_catalog
 from tests.support.icebergrest import JARS, rest_catalog
 from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.landinglives import LOCAL, TASKS, WORKERS, Life, Lives, lives
-from tests.support.lifesteps import MOMENTS, drawn
+from tests.support.lifesteps import DealtEnds
 from tests.support.s3server import s3_server
 from tests.support.soak import in_soak, times
 from tests.support.workerlives import WORKER
@@ -74,7 +74,7 @@ class Lake:
         self._chance = chance
         self._steps: dict[str, dict[str, int]] = {each: {} for each in WAYS}
         self._ways, self._ends = Deck(WAYS, chance), Deck(ENDS, chance)
-        self._moments = {end: Deck(MOMENTS, chance) for end in ENDS}
+        self._dealt = {end: DealtEnds(chance) for end in ENDS}
         self._undisturbed = 0
         self._rivals = 0
 
@@ -104,8 +104,7 @@ class Lake:
     def _disturbed(self, fault: str | None) -> Life:
         by, end = self._ways.deal(), self._ends.deal()
         if end == STEP:
-            step = drawn(self._steps[by], self._chance, moment=self._moments[STEP].deal())
-            return self._lives.live(fault, by=by, end=step)
+            return self._lives.live(fault, by=by, end=self._dealt[STEP].deal(self._steps[by]))
         if end == CLOCK:
             return self._lives.live(fault, by=by, after=self._chance.uniform(0, LONGEST_LIFE))
         if end == BESIDE:
@@ -145,7 +144,7 @@ class Lake:
         """A life of these stores. why: BESIDE or OVERTAKEN."""
         # A worker that stops keeps its landing waiting, and no other is to go on meanwhile.
         steps = {step: number for step, number in self._steps[by].items() if f": {WORKER}" not in step}
-        end = drawn(steps, self._chance, signal.SIGSTOP, self._moments[why].deal())
+        end = self._dealt[why].deal(steps, signal.SIGSTOP)
         return self._lives.live(fault, by=by, end=end, stores=[str(store.root) for store in stores])
 
     def last(self, fault: str | None = None) -> Life:
