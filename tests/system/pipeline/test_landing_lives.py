@@ -56,7 +56,7 @@ DELETING = 0.2
 LONGEST_LIFE = 2.0
 """Seconds within which the clock kills."""
 MOST_LIVES = 400
-"""Within which a planted fault has to be noticed; the rarest took 32."""
+"""Within which a planted fault has to be noticed; the rarest took 24, as ends are dealt now."""
 AT_ONCE = {(DELTA, "half-appended"), (ICEBERG, "appended-twice")}
 """Faults that need no kill: `make test` tries these."""
 TYPED = "orders"
