@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -57,13 +57,20 @@ class LandedTable:
     - brokers: those that are landed
     - typed: a topic with a schema that none of its bodies fits
     - home: address under which its files lie, at an object store; None: in the folder
+    - outlived: may parts of a killed landing go on after the next one's look for what it left?
     """
 
     def __init__(
-        self, folder: Path, brokers: Sequence[str], typed: str | None = None, home: str | None = None
+        self,
+        folder: Path,
+        brokers: Sequence[str],
+        typed: str | None = None,
+        home: str | None = None,
+        outlived: bool = True,
     ) -> None:
         self.folder = folder
         self.home = home
+        self._outlived = outlived
         self.brokers = brokers
         self._typed = typed
         self._decoded: list[pa.Table] = []
@@ -259,22 +266,27 @@ class LandedIceberg(LandedTable):
         self._table(MESSAGES).delete(where)
 
     def left_over(self) -> str | None:
-        """Files of the last run and of the one that it ended; those of runs before it may be left."""
-        claims, mentioned = [], set[str]()
-        for name in (MESSAGES, LETTERS) if self._typed else (MESSAGES,):
-            table = self._table(name)
-            claims += [
-                claim
-                for snapshot in table.snapshots()
-                if (claim := snapshot.summary.additional_properties.get("hatwisted.claim"))
-            ]
-            mentioned |= set(table.inspect.all_data_files()["file_path"].to_pylist())
+        """A file of the last two runs, and of another one if its successor has come to commit: it had removed
+        what it found before it wrote. What was left by those whose successors were killed earlier may stay."""
+        notes = [snapshot.summary.additional_properties for snapshot in self._table(MESSAGES).snapshots()]
+        claims = [note["hatwisted.claim"] for note in notes if "hatwisted.claim" in note]
+        committed = {note["hatwisted.written"].split()[0] for note in notes if "hatwisted.written" in note}
+        ended = {*claims[-2:]}
+        if not self._outlived:
+            ended |= {run for run, following in pairwise(claims) if following in committed}
+        mentioned = set[str]()
+        for table in map(self._table, (MESSAGES, LETTERS) if self._typed else (MESSAGES,)):
+            lists = (snapshot.manifests(table.io) for snapshot in table.snapshots())
+            manifests = {manifest.manifest_path: manifest for each in lists for manifest in each}
+            for manifest in manifests.values():
+                entries = manifest.fetch_manifest_entry(table.io)
+                mentioned |= {entry.data_file.file_path for entry in entries}
         before = "file://" if self.home is None else "s3://"
         for path in paths(self.home or str(self.folder / "warehouse")):
             if "/data/" in path and before + path not in mentioned:
                 name = path.rpartition("/")[2]
                 run = "".join(name.partition(".")[0].split("-")[-5:])[:12]
-                if run in claims[-2:]:
+                if run in ended:
                     return f"no snapshot has {name}"
         return None
 

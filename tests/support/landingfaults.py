@@ -1,7 +1,8 @@
 """Faults that a landing could have: planted in its process, so that a test of landings can show that it sees them.
 
 Each one takes away a single precaution, or does by halves what has to be done at once. Those of Delta tables and
-of Iceberg tables have the same names where they are the same.
+of Iceberg tables have the same names where they are the same. A fault that only a landing's end at one point shows
+calls `between` there, where lives are then ended more often than elsewhere.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ def of(*kinds: dict[str, Fault]) -> Callable[[Fault], Fault]:
         return fault
 
     return add
+
+
+def between() -> None:
+    """The point at which a fault's landing has to end for it to show: a step that can be drawn (lifesteps.py)."""
 
 
 # ---- of both
@@ -182,8 +187,10 @@ def batch_in_pieces() -> None:
     commit = commits._commit
 
     def each(table: DeltaTable, adds: Any, *more: Any) -> None:
-        for piece in [adds[number : number + 1] for number in range(len(adds))] or [adds]:
-            commit(DeltaTable(str(_root(table))), piece, *more)
+        for number in range(max(1, len(adds))):
+            if number:
+                between()
+            commit(DeltaTable(str(_root(table))), adds[number : number + 1], *more)
 
     commits._commit = each
 
@@ -201,6 +208,8 @@ def commit_before_files() -> None:
 
     def first(*arguments: Any) -> None:
         commit(*arguments)
+        if later:
+            between()
         while later:
             later.pop()()
 
@@ -310,6 +319,7 @@ def compaction_in_two() -> None:
 
     def without(table: DeltaTable, where: str) -> DeltaTable:
         table.delete(where)
+        between()
         return table
 
     _compaction_by(lambda table, where, rows: write_deltalake(without(table, where), rows, mode="append"))
@@ -368,13 +378,14 @@ def half_appended_() -> None:
 
 
 def _more_commits(pieces: Callable[[list[Any]], Iterator[list[Any]]]) -> None:
-    """pieces: a generator, so that a fault has steps of its own between two commits."""
+    """pieces: what of a batch's files each commit brings."""
     commit = snapshots._commit
 
     def each(change: Any, files: Any, note: Any) -> None:
         found = pieces(list(files))
         commit(change, next(found, []), note)
         for piece in found:
+            between()
             change._table.refresh()
             commit(snapshots.OnceTransaction(change._table), piece, note)
 
@@ -419,6 +430,8 @@ def commit_before_files_() -> None:
 
     def first(change: Any, files: Any, note: Any) -> None:
         commit(change, files, note)
+        if files and later:
+            between()
         while files and later:
             hidden, path = later.pop()
             hidden.rename(path)
@@ -498,6 +511,7 @@ def compaction_in_two_() -> None:
 
     def replaced(table: Table, name: str, old: Any, new: Any, note: Any) -> bool:
         replace_files(table, name, old, [], note)
+        between()
         add(table, new, note)
         return True
 

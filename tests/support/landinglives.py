@@ -34,7 +34,7 @@ LOCAL, TASKS, WORKERS = "local", "tasks", "workers"
 """What lands: the engine of that name, or tasks, as Spark's are, of a process that has no Spark, in it or in
 workers of their own."""
 BATCH_BYTES = 60_000
-PIECES = 3
+PIECES = 2
 """Tasks of a batch."""
 ERRORS = "lives.err"
 """What the program of lives prints, in their folder."""
@@ -194,7 +194,7 @@ def _life(order: dict[str, Any]) -> None:
     )
     steps = Steps(end)
     try:
-        sys.setprofile(steps)
+        sys.setprofile(steps.take)
         if order.get("into"):
             found: LandResult | LatestResult = latest(order["table"], order["into"], key=order["key"])
         else:

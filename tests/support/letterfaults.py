@@ -1,7 +1,6 @@
 """Faults of dead letters, as landingfaults.py has them of tables: each takes away one precaution.
 
-Landings that they are planted in have a topic with a schema. What is called `between` is the landing's own: a step
-of the fault's code between the commits of both tables, where lives are then ended more often than elsewhere.
+Landings that they are planted in have a topic with a schema.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from hatwisted.pipeline.iceberg import deadletters as icebergletters
 from hatwisted.pipeline.iceberg import landedfiles as icebergfiles
 from hatwisted.pipeline.iceberg import snapshots
 from hatwisted.pipeline.jobs.land import landing
-from tests.support.landingfaults import DELTA, ICEBERG, of
+from tests.support.landingfaults import DELTA, ICEBERG, between, of
 
 LETTERS = "letters-"
 """What the faults' names begin with."""
@@ -29,6 +28,7 @@ def letters_first() -> None:
         beside = deadletters.dead_letter_table(path)
         if written.dead:
             commit(beside, written.dead, application=application, number=number, held=None)
+            between()
         queues = commits.Brought(more.pop("queues", None) or {})
         return commit(path, written.files, application=application, number=number, brought=queues, **more)
 
@@ -39,12 +39,7 @@ def letters_first() -> None:
 def letters_forgotten() -> None:
     """Nobody makes up for what a killed run hasn't come to commit."""
     landing.settle = lambda path: commits.open_table(path).version()
-    commit = landedfiles.commit_files
-
-    def between(*given: Any, **more: Any) -> bool:
-        return commit(*given, **more)
-
-    landedfiles.commit_files = between
+    _between_both()
 
 
 @of(DELTA)
@@ -62,12 +57,19 @@ def letters_again() -> None:
 def letters_unpromised() -> None:
     """A batch's commit doesn't name the files of its dead letters."""
     landedfiles.dead_letter_note = lambda files, counts: {}
+    _between_both()
+
+
+def _between_both() -> None:
+    """The tables' commits have `between` between them."""
     commit = landedfiles.commit_files
 
-    def between(*given: Any, **more: Any) -> bool:
-        return commit(*given, **more)
+    def parted(path: str, files: Any, *, held: Any, **more: Any) -> bool:
+        if held is None:  # the second one, of dead letters, which takes no claim
+            between()
+        return commit(path, files, held=held, **more)
 
-    landedfiles.commit_files = between
+    landedfiles.commit_files = parted
 
 
 @of(ICEBERG)
@@ -78,6 +80,8 @@ def letters_first_() -> None:
     def before(self: Any, *given: Any) -> None:
         make(self, *given)
         self.keep()
+        if self.written.dead:
+            between()
         self.keep = lambda: None
 
     icebergfiles.LandedBatch.__init__ = before  # type: ignore[method-assign]
@@ -87,12 +91,7 @@ def letters_first_() -> None:
 def letters_forgotten_() -> None:
     """Nobody makes up for what a killed run hasn't come to commit."""
     icebergletters.settle = lambda table, name: None
-    keep = icebergfiles.keep
-
-    def between(*given: Any) -> None:
-        keep(*given)
-
-    icebergfiles.keep = between
+    _between_both_of_iceberg()
 
 
 @of(ICEBERG)
@@ -112,12 +111,18 @@ def letters_again_() -> None:
 def letters_unpromised_() -> None:
     """A batch's snapshot doesn't name the list of its dead letters."""
     icebergletters.Promise.note = {}  # type: ignore[assignment]
+    _between_both_of_iceberg()
+
+
+def _between_both_of_iceberg() -> None:
+    """As _between_both."""
     keep = icebergfiles.keep
 
-    def between(*given: Any) -> None:
+    def parted(*given: Any) -> None:
+        between()
         keep(*given)
 
-    icebergfiles.keep = between
+    icebergfiles.keep = parted  # type: ignore[assignment]
 
 
 @of(ICEBERG)
@@ -129,6 +134,8 @@ def letters_list_first_() -> None:
         found = listed(beside, promised)
         with suppress(FileNotFoundError):
             beside.io.delete(promised.list)
+        if found is not None:
+            between()
         return found
 
     icebergletters._listed = removed

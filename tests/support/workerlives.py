@@ -85,7 +85,7 @@ def _worked(
     worker = os.fork()
     if not worker:
         failed = False
-        sys.setprofile(steps)
+        sys.setprofile(steps.take)
         try:
             found = function(piece)
         except Exception as error:

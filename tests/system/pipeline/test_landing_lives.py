@@ -13,22 +13,22 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from hatwisted.pipeline.iceberg.catalogs import is_iceberg
 from tests.support import landingfaults, letterfaults
+from tests.support.deck import Deck
 from tests.support.growing import GrowingStore
 from tests.support.icebergcatalog import iceberg_at_s3, iceberg_catalog
 from tests.support.icebergrest import JARS, rest_catalog
 from tests.support.landedtables import DELTA, ICEBERG, KINDS, LandedTable
 from tests.support.landinglives import LOCAL, TASKS, WORKERS, Life, Lives, lives
-from tests.support.lifesteps import drawn
+from tests.support.lifesteps import DealtEnds
 from tests.support.s3server import s3_server
 from tests.support.soak import in_soak, times
 from tests.support.workerlives import WORKER
@@ -46,14 +46,17 @@ BROKERS = ("broker-a", "broker-b")
 APPENDED = 260
 """Records of a broker that a life finds, in a few batches."""
 WAYS = (LOCAL, TASKS, WORKERS)
-UNDISTURBED = 6
-"""Lives after which files have been compacted, too, each way."""
+UNDISTURBED = 4
+"""Lives after which each way has been taken where another landing was before."""
+STEP, CLOCK, BESIDE, OVERTAKEN = "step", "clock", "beside", "overtaken"
+ENDS = 4 * (STEP,) + 2 * (CLOCK,) + 3 * (BESIDE,) + 3 * (OVERTAKEN,)
+"""What disturbs a life: it's killed, or stopped while there's another one. Of so many each comes so often."""
 DELETING = 0.2
 """Share of lives after which a user deletes a broker's last rows."""
 LONGEST_LIFE = 2.0
 """Seconds within which the clock kills."""
 MOST_LIVES = 400
-"""Within which a planted fault has to be noticed; the rarest took 32."""
+"""Within which a planted fault has to be noticed; the rarest took 24, as ends are dealt now."""
 AT_ONCE = {(DELTA, "half-appended"), (ICEBERG, "appended-twice")}
 """Faults that need no kill: `make test` tries these."""
 TYPED = "orders"
@@ -70,6 +73,8 @@ class Lake:
         self._lives = landings
         self._chance = chance
         self._steps: dict[str, dict[str, int]] = {each: {} for each in WAYS}
+        self._ways, self._ends = Deck(WAYS, chance), Deck(ENDS, chance)
+        self._dealt = {end: DealtEnds(chance) for end in ENDS}
         self._undisturbed = 0
         self._rivals = 0
 
@@ -79,7 +84,8 @@ class Lake:
 
     def live(self, fault: str | None = None) -> Life:
         """One life: the first ones to their ends, by which steps are known, then ended in one of three ways, or
-        beside one of the other broker's. Whoever has the table may delete its last rows afterwards."""
+        beside one of the other broker's. In a dozen of them each way of that comes up, and in five that are ended
+        alike each moment of a landing. Whoever has the table may delete its last rows afterwards."""
         self.grow()
         if self._undisturbed < UNDISTURBED:
             self._undisturbed += 1
@@ -96,18 +102,18 @@ class Lake:
         self._landed.delete_last(broker, self._chance.randint(1, APPENDED))
 
     def _disturbed(self, fault: str | None) -> Life:
-        by, end = self._chance.choice(WAYS), self._chance.random()
-        if end < 0.5:
-            return self._lives.live(fault, by=by, end=drawn(self._steps[by], self._chance, near=fault))
-        if end < 0.65:
+        by, end = self._ways.deal(), self._ends.deal()
+        if end == STEP:
+            return self._lives.live(fault, by=by, end=self._dealt[STEP].deal(self._steps[by]))
+        if end == CLOCK:
             return self._lives.live(fault, by=by, after=self._chance.uniform(0, LONGEST_LIFE))
-        if end < 0.8:
+        if end == BESIDE:
             return self._beside(fault, by)
         return self._overtaken(fault, by)
 
     def _overtaken(self, fault: str | None, by: str) -> Life:
         """Another landing takes over from it."""
-        life = self._stopped(fault, by)
+        life = self._stopped(fault, by, OVERTAKEN, self.stores)
         if life.became != "stopped":
             return life
         self._rivals += 1
@@ -115,7 +121,7 @@ class Lake:
         place = None
         if self._landed.home is None and not is_iceberg(self._landed.name):
             place = str(self._landed.folder / f"rival-{self._rivals}")
-        rival = self._lives.live(fault, by=self._chance.choice(WAYS), checkpoint=place)
+        rival = self._lives.live(fault, by=self._ways.deal(), checkpoint=place)
         stopped = self._lives.go_on(life)
         if stopped.became == "refused" and "took over" in stopped.said:
             return rival
@@ -123,21 +129,23 @@ class Lake:
 
     def _beside(self, fault: str | None, by: str) -> Life:
         """One broker is landed while a landing of the other one is stopped; neither ends the other."""
+        self.grow()  # so that one of them takes as many batches as both do otherwise
         one, other = self._chance.sample(self.stores, 2)
-        life = self._stopped(fault, by, stores=[str(one.root)])
+        life = self._stopped(fault, by, BESIDE, [one])
         if life.became != "stopped":
             return life
-        beside = self._lives.live(fault, by=self._chance.choice(WAYS), stores=[str(other.root)])
+        beside = self._lives.live(fault, by=self._ways.deal(), stores=[str(other.root)])
         stopped = self._lives.go_on(life)
         if self._chance.random() < 0.5:  # so that what both commits say of its end is all that tells it
             self._delete(other.root.name)
         return stopped if beside.became == "ended" else beside
 
-    def _stopped(self, fault: str | None, by: str, **more: Any) -> Life:
+    def _stopped(self, fault: str | None, by: str, why: str, stores: Sequence[GrowingStore]) -> Life:
+        """A life of these stores. why: BESIDE or OVERTAKEN."""
         # A worker that stops keeps its landing waiting, and no other is to go on meanwhile.
-        steps = {step: number for step, number in self._steps[by].items() if not step.startswith(WORKER)}
-        end = drawn(steps, self._chance, signal.SIGSTOP, fault)
-        return self._lives.live(fault, by=by, end=end, **more)
+        steps = {step: number for step, number in self._steps[by].items() if f": {WORKER}" not in step}
+        end = self._dealt[why].deal(steps, signal.SIGSTOP)
+        return self._lives.live(fault, by=by, end=end, stores=[str(store.root) for store in stores])
 
     def last(self, fault: str | None = None) -> Life:
         return self._lives.live(fault)
@@ -195,7 +203,7 @@ def a_lake(form: str, folder: Path, seed: int, typed: str | None = None) -> Iter
     stores = [str(folder / broker) for broker in BROKERS]
     kind, where = ELSEWHERE.get(form, (form, here))
     with where(folder) as (home, environment):
-        landed = KINDS[kind](folder, BROKERS, typed, home)
+        landed = KINDS[kind](folder, BROKERS, typed, home, outlived=False)
         with lives(stores, landed.name, folder, environment, schemas) as landings:
             yield Lake(landed, landings, random.Random(seed))
 
