@@ -15,6 +15,7 @@ from hatwisted.logcodec import entrychoice
 from hatwisted.logcodec.entrychoice import LAST_PLACE, MAX_GAP, EntryChoice, ReadBounds
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.wire import layout
+from hatwisted.wire.hostport import HostPort
 from hatwisted.wire.record import encode_record, make_record
 from tests.support.examples import examples
 from tests.support.kerneltwins import NOT_BUILT, compiled
@@ -192,23 +193,33 @@ class OwnBytesTests(KernelCase):
     def test_lengths_that_lie(self) -> None:
         """A body's that leads behind the record, or before it, to where the topic's name stands; the record's,
         and the entry's, of fewer bytes than there have to be."""
-        queue = QueueRecords("T", 0)
-        for flags in (0, layout.SYS_BORN_HOST_V6, layout.SYS_BORN_HOST_V6 | layout.SYS_STORE_HOST_V6):
-            raw = bytearray(
-                encode_record(
-                    make_record(**PLAIN | {"sys_flag": flags}, queue_offset=0, physical_offset=BASE)
-                )
-            )
+        queue, before = QueueRecords("T", 0), layout.PREPARED_OFFSET_AT
+        wide = HostPort(bytes(16), 1)
+        for hosts, body in itertools.product(
+            ({}, {"born_host": wide}, {"born_host": wide, "store_host": wide}), (b"", b"x", b"xxxxx")
+        ):
+            made = make_record(**PLAIN | hosts | {"body": body}, queue_offset=0, physical_offset=BASE)
+            raw = bytearray(encode_record(made))
+            self.assertEqual(len(raw), 92 + len(body) + layout.IPV6_EXTRA * len(hosts))
+            raw[before : before + 2] = b"\x01T"
             whole = len(raw)
-            length_at = whole - len(b"x\x01T\0\0") - 4
-            bodies = (-whole, 1 - whole, -2, -1, 0, 1, 2, whole - 1, whole, whole + 1, whole + 2)
-            for body, size in itertools.product(bodies, range(86, whole + 1)):
+            body_at = whole - len(body + b"\x01T\0\0")
+            lengths = (before - body_at, -whole, 1 - whole, *range(-2, 7), *range(whole - 1, whole + 3))
+            for length, size in itertools.product(lengths, range(86, whole + 1)):
                 lied = raw[:]
                 struct.pack_into(">i", lied, 0, size)
-                struct.pack_into(">i", lied, length_at, body)
+                struct.pack_into(">i", lied, body_at - 4, length)
                 for data in (bytes(lied), bytes(lied) + bytes(raw)):
                     self.both(data, ENTRY.pack(BASE, size, 0), queue)
             self.assertEqual(self.both(bytes(raw[:-1]), ENTRY.pack(BASE, whole, 0), queue), 0)
+
+    def test_records_come_in_the_order_of_their_entries(self) -> None:
+        later, sooner = (
+            encode_record(make_record(**PLAIN, queue_offset=1 - number, physical_offset=BASE + number * 93))
+            for number in range(2)
+        )
+        entries = ENTRY.pack(BASE + 93, 93, 0) + ENTRY.pack(BASE, 93, 0)
+        self.assertEqual(self.both(later + sooner, entries, QueueRecords("T", 0)), sooner + later)
 
     def test_places_outside_of_what_was_read(self) -> None:
         queue = QueueRecords("T", 0)
@@ -226,7 +237,8 @@ class OwnBytesTests(KernelCase):
             self.assertEqual(self.both(data, ENTRY.pack(place, size, 0), queue), 0)
 
     def test_what_is_not_a_run(self) -> None:
-        queue, data = QueueRecords("T", 0), bytes(100)
+        queue, data, no_topic = QueueRecords("T", 0), bytes(100), QueueRecords("T", 0)
+        no_topic.raw_topic = None  # type: ignore[assignment]
         entries = ENTRY.pack(BASE, 100, 0)
         for given_data, run, given_entries, taken, given_queue in (
             (data, (BASE, 100, 0, 2), entries, b"", queue),
@@ -241,6 +253,7 @@ class OwnBytesTests(KernelCase):
             (data, (BASE, 100, 0, 1), None, b"", queue),
             (data, (BASE, 100, 0, 1), entries, None, queue),
             (data, (BASE, 100, 0, 1), entries, b"", None),
+            (data, (BASE, 100, 0, 1), entries, b"", no_topic),
         ):
             with self.assertRaises((TypeError, ValueError)):
                 self.kernel.own_bytes(given_data, run, given_entries, taken, 0, given_queue)
