@@ -3,8 +3,8 @@
 `make bench ROW=send-sync AGAINST=REV` runs it. REV is checked out under var/bench and its kernel built there, as
 an installation would; `pure` means this checkout with HATWISTED_PURE=1. Both pairs are started once, only one of
 them runs at a time, memory is warmed before each of its turns, and a turn is a fixed number of messages. What is
-compared is the rate, and the CPU time a message costs master and slave, which noise hardly moves. The turns of
-`pull` and `end-to-end` are by time; the first's stores are filled before.
+compared is the rate, and the CPU time a message costs master and slave, which noise hardly moves. A turn
+of `pull` lasts as long as its messages take at a usual rate; its stores are filled before.
 """
 
 from __future__ import annotations

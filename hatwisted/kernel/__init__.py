@@ -62,7 +62,7 @@ from hatwisted.kernel.choice import (
     whole_records,
 )
 from hatwisted.kernel.nextoffsets import NextOffsets
-from hatwisted.kernel.pure import message_ids
+from hatwisted.kernel.pure import count_put, message_ids
 
 __all__ = [
     "COMPILED",
@@ -79,6 +79,7 @@ __all__ = [
     "check_signatures",
     "choose_entries",
     "copy_spans",
+    "count_put",
     "decode_batch",
     "fitting_frames",
     "message_ids",

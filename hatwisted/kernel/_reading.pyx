@@ -8,16 +8,16 @@ sight, is left to `logcodec.recordplace`, which has the last word.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcmp, memcpy, memset
 
-from hatwisted.logcodec import entrychoice
+from hatwisted.logcodec import entrychoice, queueentry
 
 include "wholerecord.pxi"
 
 INTERFACE = 14
 
-cdef int64_t ENTRY = layout.QUEUE_ENTRY.size
+cdef int64_t ENTRY = queueentry.ENTRY_SIZE
 cdef int64_t PRE_BLANK = layout.PRE_BLANK_SIZE
 cdef int64_t MAX_GAP = entrychoice.MAX_GAP
-cdef int64_t LAST_PLACE = entrychoice.LAST_PLACE
+cdef int64_t PHYSICAL_LIMIT = queueentry.PHYSICAL_LIMIT
 cdef enum:
     FEW = 16  # tags that are compared one by one
 
@@ -105,7 +105,7 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
         else:
             if mask != NULL:
                 mask[number] = 1
-            # Counted from `start`, which is no further on than LAST_PLACE where two are read together: where the
+            # Counted from `start`, which is no further on than PHYSICAL_LIMIT where two are read together: where the
             # last record would end may be beyond what 64 bits hold.
             ahead = position - start
             if count and (position >= file_end or ahead < span or ahead > span + MAX_GAP):
@@ -115,7 +115,7 @@ def choose_entries(bytes entries not None, bounds not None, frozenset codes):
                 start, first = position, number
             if start == position:
                 file_end = 0
-                if position < LAST_PLACE:
+                if position < PHYSICAL_LIMIT:
                     file_end = position - position % limits.file_size + limits.file_size
             span = position - start + size
             count += 1
@@ -172,7 +172,7 @@ def own_bytes(bytes data not None, tuple run not None, bytes entries not None, b
     base, _, first, stop = run
     if base < 0 or first < 0 or stop > PyBytes_GET_SIZE(entries) // ENTRY or (masked and stop > masked):
         raise ValueError("a run has entries, and its records have offsets")
-    if index > LAST_PLACE:  # the sums below are to fit
+    if index > PHYSICAL_LIMIT:  # the sums below are to fit
         raise ValueError("no queue has so many entries")
     for number in range(first, stop):
         if masked and not mask[number]:

@@ -329,16 +329,22 @@ class SettledPuts:
             put = puts[index]
             if put.status is not self._ok:
                 return messages, size, index
-            counts = topics.get(put.topic)
-            if counts is None:
-                counts = topics[put.topic] = array("q", (0, 0, 0))
-            its_messages, its_size = len(put.record_offsets), put.end - put.offset
-            counts[0] += its_messages
-            counts[1] += its_size
-            counts[2] += 1
+            its_messages, its_size = count_put(topics, put)
             messages += its_messages
             size += its_size
         return messages, size, len(puts)
+
+
+def count_put(topics: dict[str, array[int]], put: Any) -> tuple[int, int]:
+    """Messages and bytes of a stored put, which its topic's counts have now, too. topics: see `SettledPuts`."""
+    counts = topics.get(put.topic)
+    if counts is None:
+        counts = topics[put.topic] = array("q", (0, 0, 0))
+    messages, size = len(put.record_offsets), put.end - put.offset
+    counts[0] += messages
+    counts[1] += size
+    counts[2] += 1
+    return messages, size
 
 
 def message_ids(host_hex: str, put: Any) -> str:

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, PHYSICAL_LIMIT, PLACE
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.wire.layout import PRE_BLANK_SIZE, QUEUE_ENTRY
 
 MAX_GAP: Final = 16 * 1024
 """Bytes of foreign data read along between two chosen records before a second read is cheaper."""
-
-LAST_PLACE: Final = 1 << 62
-"""No record begins behind it: an entry that says so is wrong, and is read by itself."""
 
 _LOW_32: Final = 0xFFFFFFFF
 """Tags are compared as Java's `(int) long`: delay queues keep a deliver time where others keep a tag's hash."""
@@ -77,7 +75,7 @@ def choose_entries(entries: bytes, bounds: ReadBounds, codes: frozenset[int] | N
     taken, skipped, removing = bytearray(), False, False
     count = total = scanned = position = first = start = end = file_end = 0
     wanted = None if codes is None else {code & _LOW_32 for code in codes}
-    whole = len(entries) - len(entries) % QUEUE_ENTRY.size
+    whole = len(entries) - len(entries) % ENTRY_SIZE
     for number, (at, claim, code) in enumerate(QUEUE_ENTRY.iter_unpack(entries[:whole])):
         size = max(claim, 0)  # one of less than nothing is wrong, and takes no bytes from the others
         if count:
@@ -100,7 +98,8 @@ def choose_entries(entries: bytes, bounds: ReadBounds, codes: frozenset[int] | N
         elif not count:
             start, first = at, number
         if start == at:
-            file_end = at - at % bounds.file_size + bounds.file_size if at < LAST_PLACE else 0
+            # An entry whose record can't be anywhere is read by itself.
+            file_end = at - at % bounds.file_size + bounds.file_size if at < PHYSICAL_LIMIT else 0
         end = at + size
         count, total = count + 1, total + size
     if count:
@@ -125,7 +124,7 @@ def own_bytes(
     for number in range(first, stop):
         if taken and not taken[number]:
             continue
-        position, size, _ = QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY.size)
+        position, size = PLACE.unpack_from(entries, number * ENTRY_SIZE)
         at = position - base
         if at < 0 or size < 0 or size > len(data) - at:
             return number

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from twisted.internet.interfaces import IReactorTime
 
-from hatwisted.kernel import SettledPuts
+from hatwisted.kernel import SettledPuts, count_put
 from hatwisted.store.log.put import Put, PutStatus
 from hatwisted.timing.periodic import PeriodicCall
 
@@ -71,13 +71,7 @@ class StoreStats:
         self.put_statuses[put.status] += 1
         self.put_failed += 1
         if put.end >= 0:
-            counts = self.topic_puts.get(put.topic)
-            if counts is None:
-                counts = self.topic_puts[put.topic] = array("q", (0, 0, 0))
-            messages, size = len(put.record_offsets), put.end - put.offset
-            for index, more in enumerate((messages, size, 1)):
-                counts[index] += more
-            self._add(messages, size)
+            self._add(*count_put(self.topic_puts, put))
 
     def _add(self, messages: int, size: int) -> None:
         self.put_total += messages

@@ -25,6 +25,7 @@ import msgspec
 
 from hatwisted.kernel import choose_entries, own_bytes
 from hatwisted.logcodec.entrychoice import EntryChoice, ReadBounds, ReadRun
+from hatwisted.logcodec.queueentry import ENTRY_SIZE, PLACE
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.store.errors import WrongEntry
 from hatwisted.store.interfaces import Buffer
@@ -168,7 +169,7 @@ def get_messages(
         status, next_offset = outside
         return GetResult(status, next_offset, low, high)
     entries = queue.read(offset, min(_scan_limit(limits.max_count, wanted), high - offset))
-    entries = entries[: len(entries) - len(entries) % QUEUE_ENTRY.size]  # a file that was cut ends anywhere
+    entries = entries[: len(entries) - len(entries) % ENTRY_SIZE]  # a file that was cut ends anywhere
     if not entries:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, offset, low, high)
     reading = _Reading(log, queue.records, entries, offset, _bounds(log, limits, cold))
@@ -253,14 +254,13 @@ class _Reading:
     def sift(self, test: RecordTest) -> None:
         """Choose by looking into the records, piece by piece, so that little more is read than is delivered."""
         total = read = 0
-        size = QUEUE_ENTRY.size
         whole = ReadBounds(self._bounds.first_byte, self._bounds.file_size, 0, *(SIFT_COUNT, SIFT_BYTES) * 2)
-        while self.scanned * size < len(self._entries) and read < MAX_FILTER_READ:
-            entries = self._entries[self.scanned * size :]
+        while self.scanned * ENTRY_SIZE < len(self._entries) and read < MAX_FILTER_READ:
+            entries = self._entries[self.scanned * ENTRY_SIZE :]
             piece = choose_entries(entries, whole, None)
             found = self._cut(piece, entries, self._offset + self.scanned)
             for number, (position, length, _) in enumerate(
-                QUEUE_ENTRY.iter_unpack(entries[: piece.scanned * size])
+                QUEUE_ENTRY.iter_unpack(entries[: piece.scanned * ENTRY_SIZE])
             ):
                 if self.buffers and self._is_full(position, total + length):
                     return
@@ -283,7 +283,7 @@ class _Reading:
             _, _, first, stop = run
             for number in range(first, stop):
                 if not piece.taken or piece.taken[number]:
-                    _, length, _ = QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY.size)
+                    _, length = _place(entries, number)
                     yield view[at : at + length]
                     at += length
 
@@ -302,11 +302,11 @@ class _Reading:
         """
         base, size, first, _ = run
         found: bytes | int = first
-        if size < LONG_READ or self._length_at(base) == _length(entries, first):
+        if size < LONG_READ or self._length_at(base) == _place(entries, first)[1]:
             found = own_bytes(self._log.read(base, size), run, entries, taken, offset, self._records)
         if isinstance(found, bytes):
             return found
-        position, _, _ = QUEUE_ENTRY.unpack_from(entries, found * QUEUE_ENTRY.size)
+        position, _ = _place(entries, found)
         raise WrongEntry(self._records.topic, self._records.queue_id, offset + found, position)
 
     def _length_at(self, position: int) -> int:
@@ -314,7 +314,7 @@ class _Reading:
         return int.from_bytes(self._log.read(position, 4), "big")
 
 
-def _length(entries: bytes, number: int) -> int:
-    """Of the record, by its entry."""
-    _, length, _ = QUEUE_ENTRY.unpack_from(entries, number * QUEUE_ENTRY.size)
-    return int(length)
+def _place(entries: bytes, number: int) -> tuple[int, int]:
+    """Physical offset and length of the record, by its entry."""
+    position, length = PLACE.unpack_from(entries, number * ENTRY_SIZE)
+    return position, length

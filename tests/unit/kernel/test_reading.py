@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from hatwisted.logcodec import entrychoice
-from hatwisted.logcodec.entrychoice import LAST_PLACE, MAX_GAP, EntryChoice, ReadBounds
+from hatwisted.logcodec.entrychoice import MAX_GAP, EntryChoice, ReadBounds
+from hatwisted.logcodec.queueentry import PHYSICAL_LIMIT
 from hatwisted.logcodec.recordplace import QueueRecords
 from hatwisted.wire import layout
 from hatwisted.wire.hostport import HostPort
@@ -28,7 +29,7 @@ PLAIN: dict[str, Any] = {"topic": "T", "body": b"x", "raw_properties": b"", "que
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 PLACES = st.one_of(
     st.integers(0, 100_000),
-    st.integers(-3, 3).map(lambda more: LAST_PLACE + more),
+    st.integers(-3, 3).map(lambda more: PHYSICAL_LIMIT + more),
     st.integers(-3, 0).map(lambda more: (1 << 63) - 1 + more),
     LONGS,
 )
@@ -101,7 +102,7 @@ class ChooseEntriesTests(KernelCase):
 
     def test_places_where_no_log_is(self) -> None:
         """Each is read by itself, which brings nothing."""
-        for place in (LAST_PLACE, LAST_PLACE + 100, (1 << 63) - 200):
+        for place in (PHYSICAL_LIMIT, PHYSICAL_LIMIT + 100, (1 << 63) - 200):
             entries = ENTRY.pack(place, 100, 0) + ENTRY.pack(place + 100, 100, 0)
             for choose in (self.kernel.choose_entries, entrychoice.choose_entries):
                 self.assertEqual(len(choose(entries, UNLIMITED, None).runs), 2)
@@ -258,4 +259,4 @@ class OwnBytesTests(KernelCase):
             with self.assertRaises((TypeError, ValueError)):
                 self.kernel.own_bytes(given_data, run, given_entries, taken, 0, given_queue)
         with self.assertRaises(ValueError):
-            self.kernel.own_bytes(data, (BASE, 100, 0, 1), entries, b"", LAST_PLACE + 1, queue)
+            self.kernel.own_bytes(data, (BASE, 100, 0, 1), entries, b"", PHYSICAL_LIMIT + 1, queue)
