@@ -1,11 +1,14 @@
-"""Python workers load PySpark from where it's installed, not from Spark's archive of its sources."""
+"""Python workers load PySpark from where it's installed, not from Spark's archive of its sources, and don't look
+for garbage among what they have loaded."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -14,6 +17,56 @@ from hatwisted.pipeline.spark.sparksession import WORKER_SITE
 
 INSTALLED = Path(pyspark.__file__).parent
 LIBRARIES = INSTALLED / "python" / "lib"
+MANY = 10_000
+
+
+class Seen(NamedTuple):
+    """By one task: what its worker leaves out when it looks for garbage, and has the garbage of the task before
+    gone?"""
+
+    frozen: int
+    rid: bool
+
+
+def seen_by_tasks(spark: SparkSession) -> list[Seen]:
+    """By three tasks of one worker, one after another. The first leaves a module behind, which holds many objects,
+    the others many more in that module; each leaves garbage."""
+
+    def told(_: int) -> tuple[int, int, bool]:
+        import gc
+        import os
+        import sys
+        import types
+        import weakref
+
+        class Ring:
+            pass
+
+        left = sys.modules.setdefault("left_by_tasks", types.ModuleType("left_by_tasks"))
+        ring = vars(left).get("ring")
+        seen = os.getpid(), gc.get_freeze_count(), ring is None or ring() is None
+        vars(left).setdefault("kept", []).extend([] for _ in range(MANY))
+        garbage = Ring()
+        vars(garbage)["itself"] = garbage
+        vars(left)["ring"] = weakref.ref(garbage)
+        return seen
+
+    found: defaultdict[int, list[Seen]] = defaultdict(list)
+    for _ in range(60):
+        ((worker, frozen, rid),) = spark.sparkContext.parallelize([0], 1).map(told).collect()
+        found[worker].append(Seen(frozen, rid))
+        if len(found[worker]) == 3:
+            return found[worker]
+    raise AssertionError(f"no worker has had three tasks: {dict(found)}")
+
+
+def test_a_worker_looks_for_garbage_but_not_among_what_it_has_loaded(spark: SparkSession) -> None:
+    """What later tasks leave is looked at: else a worker of many tasks would keep the garbage that it becomes."""
+    first, second, third = seen_by_tasks(spark)
+    assert first.frozen > 0, "what the daemon had loaded"
+    assert second.frozen - first.frozen > MANY, "what the first task has loaded"
+    assert abs(third.frozen - second.frozen) < MANY // 2
+    assert second.rid and third.rid
 
 
 def test_tasks_have_the_installed_pyspark(spark: SparkSession) -> None:

@@ -3,13 +3,11 @@
 A daemon of PySpark's forks a worker when a task, or a plan of a source, needs one. Each imports PySpark's worker,
 Arrow and this package by itself, for half a second of a core and more. Here the daemon has imported them before it
 forks. By itself it imports nothing, lest some library has threads, which a fork leaves behind; none of these has
-any that it needs afterwards. And a worker collects garbage after each task: what was imported is left out of that.
-What any other program starts with stays as it is.
+any that it needs afterwards. What any other program starts with stays as it is.
 """
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
 from contextlib import suppress
@@ -28,7 +26,6 @@ def warm(worker: str) -> None:
     for name in (worker, *OF_ALL, *(OF_TASKS if worker == TASKS else ())):
         with suppress(ImportError):
             importlib.import_module(name)
-    gc.freeze()
 
 
 if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
