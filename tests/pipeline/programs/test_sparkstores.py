@@ -1,7 +1,8 @@
 """Spark at object stores: both engines into one table there, logs read from there, and its own file systems: that
-of hdfs as it comes, s3a by Maven.
+of hdfs as it comes, s3a and Google's by Maven.
 
-With the AWS kit's modules that s3a uses; its whole bundle, which hadoop-aws names, has 640 MB."""
+With the AWS kit's modules that s3a uses; its whole bundle, which hadoop-aws names, has 640 MB. Hadoop's own file
+system for Google's store knows no other address than Google's, so to its JVM the test's server is Google."""
 
 from __future__ import annotations
 
@@ -9,19 +10,22 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 pytest.importorskip("pyspark", reason='Spark isn\'t installed: pip install "hatwisted[pipeline]"')
 
 from testbed.mavenjars import MavenJars
+from tests.support.gcsserver import ENDPOINT, java_options
 from tests.support.lakes import Lake, lake_of
 from tests.support.soak import only_in_soak
 
 HADOOP = "3.5.0"  # PySpark's
 KIT = "2.35.4"
-JARS = MavenJars(
+S3A = MavenJars(
     "hadoop-aws",
     "org.apache.hadoop",
     ("hadoop-aws",),
@@ -32,6 +36,23 @@ JARS = MavenJars(
         f"software.amazon.awssdk:apache-client:{KIT}",
     ],
 )
+HADOOPS = MavenJars("hadoop-gcp", "org.apache.hadoop", ("hadoop-gcp",), HADOOP)
+CONNECTOR = "4.0.0"
+GOOGLES = MavenJars(
+    "gcs-connector",
+    "com.google.cloud.bigdataoss",
+    (),
+    CONNECTOR,
+    others=[f"com.google.cloud.bigdataoss:gcs-connector:{CONNECTOR}:shaded"],
+)
+SIZES = {
+    "block.size": 64 << 20,
+    "rewrite.max.chunk.size": 512 << 20,
+    "inputstream.inplace.seek.limit": 8 << 20,
+    "inputstream.min.range.request.size": 2 << 20,
+    "outputstream.buffer.size": 8 << 20,
+}
+"""Those that Hadoop 3.5 has for its own file system, with units, which Google's doesn't read."""
 PROGRAM = """
 import json, sys
 from pathlib import Path
@@ -64,25 +85,94 @@ for table in (f"{lake}/table", f"{lake}/{odd}"):
 files, place = arrow_filesystem(there)
 fs.copy_files(log, place, destination_filesystem=files)
 assert spark.read.format("commitlog").load(there).count() == len(store.offsets)
+assert union_read(spark, f"{lake}/table", there).count() == len(store.offsets)
 rows = spark.readStream.format("commitlog").load(there).select("physical_offset")
 rows.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start().awaitTermination()
 assert sorted(at for (at,) in spark.table("seen").collect()) == store.offsets
 print("all of it")
 """
 
+REFUSED = """
+import json, sys
+from pathlib import Path
+from hatwisted.pipeline import union_read
+from hatwisted.pipeline.errors import PipelineError
+from hatwisted.pipeline.jobs.land.landing import LandOptions, land
+from hatwisted.pipeline.spark.sparksession import spark_session
+from tests.support.growing import GrowingStore
 
-@pytest.fixture
-def jars(java: None) -> str:
-    reason = JARS.missing()
-    if reason is not None:
+folder, lake, more = sys.argv[1:]
+store = GrowingStore(Path(folder, "broker-a"))
+store.append(40)
+assert land([str(store.root)], f"{lake}/table", LandOptions(engine="local")).rows
+try:
+    union_read(spark_session(**json.loads(more)), f"{lake}/table", str(store.root))
+except PipelineError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def s3a(lake: Lake) -> dict[str, str]:
+    """What a session is told of S3."""
+    return {
+        "fs.s3a.endpoint": lake.environment["AWS_ENDPOINT_URL"],
+        "fs.s3a.endpoint.region": lake.environment["AWS_REGION"],
+        "fs.s3a.path.style.access": "true",
+    }
+
+
+def hadoops(lake: Lake) -> dict[str, str]:
+    """Of Google's store, for Hadoop's own file system: how to find credentials, as all others find them."""
+    return {"fs.gs.auth.type": "APPLICATION_DEFAULT"}
+
+
+def googles(lake: Lake) -> dict[str, str]:
+    """The same for Google's file system, without credentials, and where the store is."""
+    return {
+        "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "fs.gs.storage.root.url": lake.environment[ENDPOINT],
+        "fs.gs.auth.type": "UNAUTHENTICATED",
+    } | {f"fs.gs.{name}": str(size) for name, size in SIZES.items()}
+
+
+class Way(NamedTuple):
+    """By which Spark reaches an object store.
+
+    - scheme: of addresses there
+    - jars: of its file system
+    - told: what Hadoop is told of it
+    - only_google: its library knows no other address than Google's
+    """
+
+    scheme: str
+    jars: MavenJars
+    told: Callable[[Lake], dict[str, str]]
+    only_google: bool = False
+
+
+HADOOPS_GOOGLE = Way("gs", HADOOPS, hadoops, only_google=True)
+WAYS = (Way("s3", S3A, s3a), HADOOPS_GOOGLE, Way("gs", GOOGLES, googles))
+
+
+def jars_of(way: Way) -> dict[str, str]:
+    """The setting by which a session has them. Skips where they can't be had, and says why."""
+    if (reason := way.jars.missing()) is not None:
         pytest.skip(reason)
-    return ",".join(map(str, JARS.install().glob("*.jar")))
+    return {"spark.jars": ",".join(map(str, way.jars.install().glob("*.jar")))}
 
 
-def check(folder: Path, lake: Lake, odd: str, more: dict[str, str]) -> None:
-    """Everything there. odd: a table's name; more: of the session"""
+def session_of(way: Way, lake: Lake, folder: Path) -> dict[str, str]:
+    """The settings of a session that knows the store, but for its jars. folder: the lake's"""
+    more = {f"spark.hadoop.{name}": value for name, value in way.told(lake).items()}
+    if way.only_google:
+        more["spark.driver.extraJavaOptions"] = java_options(lake.environment, folder)
+    return more
+
+
+def ran(program: str, lake: Lake, *arguments: str) -> str:
+    """What the program prints last."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), lake.address, odd, json.dumps(more)],
+        [sys.executable, "-c", program, *arguments],
         env=os.environ | lake.environment,
         capture_output=True,
         text=True,
@@ -90,16 +180,39 @@ def check(folder: Path, lake: Lake, odd: str, more: dict[str, str]) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1] == "all of it"
+    return done.stdout.splitlines()[-1]
+
+
+def check(folder: Path, lake: Lake, odd: str, more: dict[str, str]) -> None:
+    """Everything there. odd: a table's name; more: of the session"""
+    assert ran(PROGRAM, lake, str(folder), lake.address, odd, json.dumps(more)) == "all of it"
 
 
 @only_in_soak("a Spark of its own, with jars for object stores")
-def test_a_session_that_knows_s3a(jars: str, tmp_path: Path) -> None:
-    with lake_of("s3", tmp_path) as lake:
-        before = "spark.hadoop.fs.s3a"
-        more = {f"{before}.endpoint": lake.environment["AWS_ENDPOINT_URL"], "spark.jars": jars}
-        more |= {f"{before}.endpoint.region": lake.environment["AWS_REGION"]}
-        check(tmp_path, lake, "a%20b", more | {f"{before}.path.style.access": "true"})
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.jars.name)
+def test_a_session_that_knows_the_store(way: Way, java: None, tmp_path: Path) -> None:
+    jars = jars_of(way)
+    with lake_of(way.scheme, tmp_path) as lake:
+        check(tmp_path, lake, "a%20b", jars | session_of(way, lake, tmp_path))
+
+
+@only_in_soak("a Spark of its own, with jars for object stores")
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        (False, ["give it org.apache.hadoop:hadoop-gcp of", "spark.hadoop.fs.gs.impl"]),
+        (True, ["set spark.hadoop.fs.gs.auth.type to APPLICATION_DEFAULT"]),
+    ],
+    ids=["unknown", "without-credentials"],
+)
+def test_a_session_that_lacks_something_for_google_is_told_in_a_line(
+    known: bool, told: list[str], java: None, tmp_path: Path
+) -> None:
+    more = jars_of(HADOOPS_GOOGLE) if known else {}
+    with lake_of("gs", tmp_path) as lake:
+        nowhere = lake._replace(environment=lake.environment | {"GCE_METADATA_HOST": "nowhere.invalid"})
+        said = json.loads(ran(REFUSED, nowhere, str(tmp_path), lake.address, json.dumps(more)))
+    assert all(each in said for each in told) and "\n" not in said, said
 
 
 @only_in_soak("a Spark of its own, and Hadoop's servers")

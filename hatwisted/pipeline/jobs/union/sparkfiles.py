@@ -16,6 +16,8 @@ PACKAGES: Final = {
 }
 """What a session needs for addresses of object stores, of which PySpark has none, by their schemes."""
 _MISSING: Final = ("ClassNotFoundException", "UnsupportedFileSystemException")
+_NOT_AT_GOOGLE: Final = "ComputeEngineCredentials cannot find the metadata server"
+"""By it Hadoop finds credentials at `gs://`, unless it's told to look where all others do."""
 
 
 def hadoop_path(path: str) -> str:
@@ -46,8 +48,14 @@ def _why(error: Exception, place: str) -> str:
     scheme, found, _ = place.partition("://")
     package = PACKAGES.get(scheme)
     if found and package is not None and any(name in said for name in _MISSING):
+        another = ", set spark.hadoop.fs.gs.impl if it has another one's class" if scheme == "gs" else ""
         return (
             f"this session knows no {scheme}://: give it {package} of its Hadoop's version"
-            " (spark.jars.packages), or use union_arrow"
+            f" (spark.jars.packages){another}, or use union_arrow"
+        )
+    if found and _NOT_AT_GOOGLE in said:
+        return (
+            "this session finds credentials on Google's own machines alone: set spark.hadoop.fs.gs.auth.type to"
+            " APPLICATION_DEFAULT for those of GOOGLE_APPLICATION_CREDENTIALS, or use union_arrow"
         )
     return said
