@@ -115,8 +115,8 @@ def _wide(arena: Arena, counts: Sequence[int], loss_limit: float) -> Outcome:
 
 
 def _starts(arena: Arena, group: BrokerGroup) -> tuple[list[float], list[float]]:
-    """Seconds of the master's starts, each after an orderly stop, and of the stops. The first may find the log's end
-    on the disk alone; the others find it in memory."""
+    """Seconds of the master's starts, each after an orderly stop, and of the stops. The first may find the end of
+    the log on the disk alone; the others find it in memory."""
     starts, stops = [], []
     for _ in range(1 if arena.quick else STARTS):
         begun = time.perf_counter()
