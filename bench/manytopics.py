@@ -131,11 +131,7 @@ def _starts(arena: Arena, group: BrokerGroup) -> tuple[list[float], list[float]]
 def _make_known(arena: Arena, group: BrokerGroup, count: int) -> dict[str, float]:
     """Make topics until there are `count`; seconds until all are known."""
     begun = time.perf_counter()
-    names = [topic_name(PREFIX, number) for number in range(count)]
-    with group.master_client(60) as client:
-        posted = [client.post(UPDATE_AND_CREATE_TOPIC, _topic_fields(name)) for name in names]
-        for each in posted:
-            client.answer(each).expect(0)
+    names = make_topics(group, count)
     made = time.perf_counter() - begun
     with RemotingClient("127.0.0.1", group.namesrv_port, 30) as client:
         _wait_known(client, GET_ALL_TOPIC_LIST, names)
@@ -148,6 +144,21 @@ def _make_known(arena: Arena, group: BrokerGroup, count: int) -> dict[str, float
         f"{registered:.2f} s, to the slave after {synced:.2f} s"
     )
     return {"topics": count, "made": made, "name server": registered, "slave": synced}
+
+
+def make_topics(group: BrokerGroup, count: int) -> list[str]:
+    """Have the master make so many; their names, which begin with PREFIX."""
+    names = [topic_name(PREFIX, number) for number in range(count)]
+    with group.master_client(60) as client:
+        posted = [client.post(UPDATE_AND_CREATE_TOPIC, _topic_fields(name)) for name in names]
+        for each in posted:
+            client.answer(each).expect(0)
+    return names
+
+
+def sends_to(count: int) -> LoadOptions:
+    """Single sends to all of so many topics."""
+    return {**SINGLE, "topic": PREFIX, "queues": QUEUES, "topics": count}
 
 
 def _topic_fields(name: str) -> dict[str, str]:
@@ -173,7 +184,7 @@ def _losses(arena: Arena, group: BrokerGroup, count: int) -> tuple[list[float], 
     """How much worse sends to so many topics are than sends to one, for each repetition: percent of the rate, and
     µs of the master's CPU time for a message."""
     one: LoadOptions = {**SINGLE, "topic": f"{PREFIX}0000", "queues": QUEUES}
-    many: LoadOptions = {**SINGLE, "topic": PREFIX, "queues": QUEUES, "topics": count}
+    many = sends_to(count)
     warm = arena.warm_seconds(group.master_kind)
     for options in (one, many):
         arena.load(group.master_port, options, warm=warm, quiet=True)
