@@ -48,7 +48,7 @@ def extensions() -> list[Extension]:
                 "hatwisted/kernel/siphash.h",
                 *(
                     f"hatwisted/kernel/{name}.pxi"
-                    for name in ("sendlexer", "sendanswer", "crc", "wholerecord", "queuemap")
+                    for name in ("sendlexer", "sendanswer", "crc", "wholerecord", "queuemap", "fetcharrays")
                 ),
             ],
             include_dirs=["hatwisted/kernel"],

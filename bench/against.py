@@ -36,6 +36,7 @@ from bench.arena import (
 from bench.catchup import CatchUp, one_catch_up, prepare
 from bench.consuming import PULLED_BYTES, pulls, round_trips
 from bench.figures import spread
+from bench.manytopics import TOPICS, make_topics, sends_to
 from bench.sending import PING, WIDE
 from testbed.brokergroup import OURS, BrokerGroup
 from testbed.processes import REPOSITORY
@@ -67,11 +68,25 @@ def _round_trips(arena: Arena, group: BrokerGroup, messages: int) -> dict[str, A
     return {"rate": len(took) / took.sum() * 1e3, "p50_ms": p50, "p99_ms": p99, "messages": len(took)}
 
 
+class _SendsToMany:
+    """To as many topics as the row `topics` has, which a pair gets in its first turn."""
+
+    def __init__(self) -> None:
+        self._made: set[int] = set()
+
+    def __call__(self, arena: Arena, group: BrokerGroup, messages: int) -> dict[str, Any]:
+        if group.master_port not in self._made:
+            make_topics(group, max(TOPICS))
+            self._made.add(group.master_port)
+        return _sends(sends_to(max(TOPICS)), arena, group, messages)
+
+
 ROWS: dict[str, tuple[str, Work, int]] = {
     "send-sync": ("SYNC_MASTER", partial(_sends, SINGLE), 400_000),
     "send-async": ("ASYNC_MASTER", partial(_sends, SINGLE), 400_000),
     "batch-sync": ("SYNC_MASTER", partial(_sends, BATCH), 800_000),
     "wide-sync": ("SYNC_MASTER", partial(_sends, WIDE), 400_000),
+    "topics": ("ASYNC_MASTER", _SendsToMany(), 400_000),
     "latency": ("SYNC_MASTER", partial(_sends, PING), 12_000),
     "pull": ("ASYNC_MASTER", _pulls, 2_000_000),
     "end-to-end": ("ASYNC_MASTER", _round_trips, 6_000),

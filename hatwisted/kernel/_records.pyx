@@ -29,6 +29,7 @@ cdef extern from "slots.h":
 
 INTERFACE = 14
 include "crc.pxi"
+include "fetcharrays.pxi"
 
 cdef object crc_of_python = isal_zlib.crc32
 cdef uint32_t CRC_MASK = layout.CRC_MASK
@@ -246,6 +247,8 @@ cdef class RunEncoder:
         cdef PyObject *put
         cdef bytes field
         cdef int flags
+        cdef Py_ssize_t number
+        cdef Arrays arrays
         if first < 0:
             raise IndexError("a negative place in the list")
         while index < count:
@@ -267,12 +270,16 @@ cdef class RunEncoder:
             index += 1
         if index == first:
             return index
+        arrays.count, arrays.topic = 0, NULL
+        for number in range(first, index):
+            each = all_puts[number]
+            fetch_array(&arrays, <PyObject *>of_topics, slot_get(<PyObject *>each, self.topic))
+        fetch_items(&arrays)
         cdef bytes out = PyBytes_FromStringAndSize(NULL, at - begin)
         cdef char *place = PyBytes_AS_STRING(out)
         cdef char *stop = place + (at - begin)
         cdef int64_t stamp = timestamp
         at = begin
-        cdef Py_ssize_t number
         for number in range(first, index):
             each = all_puts[number]
             put = <PyObject *>each

@@ -13,6 +13,10 @@ from types import MappingProxyType
 cdef extern from "siphash.h":
     uint64_t siphash(const char *text, int64_t size, uint64_t first_key, uint64_t second_key) nogil
 
+cdef extern from "Python.h":
+    ctypedef struct ByteArray "PyByteArrayObject":
+        Py_ssize_t ob_alloc
+
 cdef enum:
     FIRST_BITS = 6
 
@@ -59,6 +63,9 @@ cdef class QueueTail:
             return NULL
         if not waiting:
             self._on_tail(self)
+        if waiting + size >= (<ByteArray *>self._tail).ob_alloc:
+            # Python would give it little more than that, and the next entry other memory again.
+            PyByteArray_Resize(self._tail, 2 * (waiting + size) - 1)
         PyByteArray_Resize(self._tail, waiting + size)
         self._end = self._written + waiting + size
         self.max_offset = self._end // ENTRY
