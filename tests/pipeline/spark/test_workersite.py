@@ -98,6 +98,13 @@ def test_another_spark_s_archive_stays(tmp_path: Path) -> None:
     assert str(mine) not in shown and str(others) in shown and WORKER_SITE not in shown
 
 
+def test_an_archive_that_a_link_leads_to_is_known(tmp_path: Path) -> None:
+    """Spark resolves its own folder, where a path may go by a link: to the current one of several environments."""
+    (tmp_path / "current").symlink_to(INSTALLED.parent)
+    mine = tmp_path / "current" / "pyspark" / "python" / "lib" / "pyspark.zip"
+    assert str(mine) not in python("import sys; print(*sys.path, sep='\\n')", mine).splitlines()
+
+
 def test_the_user_s_own_module_of_that_name_is_run(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("ran = __name__")
     found = python("import sys; print(sys.modules['sitecustomize'].ran)", LIBRARIES / "pyspark.zip", tmp_path)

@@ -41,7 +41,8 @@ def is_needless(entry: str, path: list[str]) -> bool:
         return False
     installed = os.path.dirname(package)
     module = os.path.join(installed, name.partition(".")[0].partition("-")[0], "__init__.py")
-    return installed in path and os.path.isfile(module)
+    # Spark has resolved its folder's links, which the path may go by.
+    return os.path.realpath(installed) in map(os.path.realpath, path) and os.path.isfile(module)
 
 
 class Settling:
