@@ -62,10 +62,15 @@ class IcebergFiles:
         with plainly(self._name), _fenced(self._name):
             self._files.flush()
 
+    def finish(self) -> None:
+        """Make every file whole. Raises Fenced if one is gone; `drop` removes all of them still."""
+        with plainly(self._name), _fenced(self._name):
+            self._files.finish()
+
     def close(self) -> list[DataFile]:
         """Every file, whole; they are the caller's from now on. Raises Fenced if one is gone."""
-        with plainly(self._name), _fenced(self._name):
-            return self._files.close()
+        self.finish()
+        return self._files.close()
 
     def drop(self) -> None:
         """Remove what was written and isn't the caller's: no snapshot mentions it."""

@@ -127,9 +127,12 @@ class RowFiles:
         self._rows.write(rows)
 
     def close(self) -> WrittenFiles:
-        """Every file, whole; they are the caller's from now on."""
+        """Every file, whole; they are the caller's from now on. Raises Fenced if one is gone."""
         rows = self._rows
-        rows.flush()  # or it fails while all of them are still to be dropped
+        # What fails does so while the files of both tables are still to be dropped.
+        rows.finish()
+        if self._into.beside is not None:
+            self._beside.finish()
         dead = [] if self._into.beside is None else self._beside.close()
         return WrittenFiles(rows.close(), dead, self._counts, rows.rows, rows.log_bytes, rows.reach)
 

@@ -80,11 +80,15 @@ class OpenFiles:
             if file.written >= self._target:
                 self._finish(values)
 
-    def close(self) -> list[DataFile]:
-        """Every file, whole; they are the caller's from now on."""
+    def finish(self) -> None:
+        """Make every file whole. Raises GoneFile; `drop` removes all of them still."""
         self.flush()
         while self._open:
             self._finish(next(iter(self._open)))
+
+    def close(self) -> list[DataFile]:
+        """Every file, whole; they are the caller's from now on."""
+        self.finish()
         finished, self._finished = self._finished, []
         return finished
 

@@ -346,6 +346,27 @@ class OnceTests(IcebergCase):
         files.drop()
         self.assertEqual(self.data_files(), before)
 
+    def test_dead_letters_of_a_run_whose_files_are_gone_go_with_them(self) -> None:
+        """Whoever took over has removed those, and looks no more for what comes later."""
+        schema = self.folder / "orders.json"
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        how: Any = {"schemas": parse_schemas([f"orders=json:{schema}"])}
+        self.store.append(50)
+        self.land(**how)
+        before = self.data_files()
+        self.store.append(50)
+        flush, rows = openfiles.OpenFiles.flush, self.folder / "warehouse" / "rocketmq" / "messages" / "data"
+
+        def overtaken(files: openfiles.OpenFiles) -> None:
+            flush(files)
+            for path in rows.rglob("*.parquet"):
+                if path.name not in before:
+                    path.unlink()
+
+        with patch.object(openfiles.OpenFiles, "flush", overtaken), self.assertRaises(PipelineError):
+            self.land(**how)
+        self.assertEqual(self.data_files(), before)
+
 
 class FoundAgainTests(IcebergCase):
     def setUp(self) -> None:
