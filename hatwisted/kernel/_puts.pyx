@@ -147,14 +147,12 @@ cdef class PackedSends:
     def settle(self, status):
         self._status = status
 
-    cdef int _last_topic(self) noexcept:
-        return self._sends.each[self._first + self._count - 1].topic
-
     def count(self, Py_ssize_t first, dict topics not None, ok):
         """As `SettledPuts.count`."""
         cdef Py_ssize_t index
         cdef int64_t messages = 0, size = 0, puts = 0, all_messages = 0, all_size = 0
         cdef int topic = -1
+        cdef Send *each = self._sends.each + self._first
         cdef Send *send
         cdef Arrays arrays
         if first < 0:
@@ -162,11 +160,11 @@ cdef class PackedSends:
         if self._status is not ok or first >= self._count:
             return 0, 0, first
         arrays.count, arrays.topic = 0, NULL
-        for index in range(self._sends.each[self._first + first].topic, self._last_topic() + 1):
+        for index in range(each[first].topic, each[self._count - 1].topic + 1):
             fetch_array(&arrays, <PyObject *>topics, <PyObject *>self._sends.topics[index])
         fetch_items(&arrays)
-        for index in range(self._first + first, self._first + self._count):
-            send = &self._sends.each[index]
+        for index in range(first, self._count):
+            send = &each[index]
             if send.topic != topic:
                 if puts:
                     count_run(topics, self._sends.topics[topic], messages, size, puts)

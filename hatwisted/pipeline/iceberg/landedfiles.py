@@ -129,10 +129,7 @@ class RowFiles:
     def close(self) -> WrittenFiles:
         """Every file, whole; they are the caller's from now on. Raises Fenced if one is gone."""
         rows = self._rows
-        # What fails does so while the files of both tables are still to be dropped.
-        rows.finish()
-        if self._into.beside is not None:
-            self._beside.finish()
+        rows.finish()  # or it fails when those of the other table aren't to be dropped any more
         dead = [] if self._into.beside is None else self._beside.close()
         return WrittenFiles(rows.close(), dead, self._counts, rows.rows, rows.log_bytes, rows.reach)
 
