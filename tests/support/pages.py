@@ -1,4 +1,4 @@
-"""The commands of documentation pages, as they stand there, for a shell.
+"""The commands and programs of documentation pages, as they stand there.
 
 A block is run by its page's test, unless a comment before it says who runs it, or why nobody does:
 `<!-- run by tests/... -->`, `<!-- not run: ... -->`.
@@ -20,7 +20,7 @@ from tests.support.patientprogram import folder_for_path
 DOCS = REPOSITORY / "docs"
 SECONDS = 300.0  # a limit for a hang: some blocks start Spark
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>[^\n]*) -->\n\n)?(?P<indent> *)```sh\n(?P<code>.*?)^(?P=indent)```$",
+    r"^(?:<!-- (?P<mark>[^\n]*) -->\n\n)?(?P<indent> *)```(?P<language>\w+)\n(?P<code>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,
 )
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -34,20 +34,26 @@ class Block(NamedTuple):
     heading: str
 
 
-def blocks(page: Path) -> list[Block]:
-    """Every block of commands of a page, in its order."""
+def blocks(page: Path, language: str = "sh") -> list[Block]:
+    """Every block of a page in a language, in its order.
+
+    - page: its file
+    - language: sh for commands, python for programs
+    """
     text = page.read_text()
     headings = [(match.start(), match[1]) for match in HEADING.finditer(text)]
     found = []
     for match in BLOCK.finditer(text):
+        if match["language"] != language:
+            continue
         above = [title for at, title in headings if at < match.start()]
         found.append(Block(match["code"], match["mark"] or "", above[-1] if above else ""))
     return found
 
 
-def to_run(page: Path) -> list[str]:
-    """Those that the page's own test runs."""
-    return [block.code for block in blocks(page) if not block.mark]
+def to_run(page: Path, language: str = "sh") -> list[str]:
+    """Those that the page's own test runs. language: see blocks."""
+    return [block.code for block in blocks(page, language) if not block.mark]
 
 
 def put_in(text: str, replaced: Mapping[str, object]) -> str:

@@ -37,7 +37,6 @@ RUN = {
 }
 """Pages that say what to type, and the test of each."""
 MARK = re.compile(r"run by (?P<test>tests/[\w/]+\.py)|not run: (?P<reason>.{10,})")
-MARKED = re.compile(r"^<!-- (.*) -->\n\n```python$", re.MULTILINE)
 
 
 class ExecutedTests(SynchronousTestCase):
@@ -69,7 +68,10 @@ class ExecutedTests(SynchronousTestCase):
     def test_a_program_of_python_with_a_test_of_its_own_is_named_there(self) -> None:
         """All others of the pipeline's pages are run by tests/pipeline/programs/test_pages.py, which says so."""
         marks = [
-            (page, mark) for page in sorted(DOCS.rglob("*.md")) for mark in MARKED.findall(page.read_text())
+            (page, block.mark)
+            for page in sorted(DOCS.rglob("*.md"))
+            for block in blocks(page, "python")
+            if block.mark
         ]
         self.assertGreater(len(marks), 2)
         for page, mark in marks:

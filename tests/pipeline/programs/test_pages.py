@@ -22,14 +22,10 @@ from pyspark.sql import SparkSession
 
 from hatwisted.pipeline.decode.logreader import read_arrow
 from testbed.brokergroup import OURS, BrokerGroup
-from tests.support.pages import DOCS
+from tests.support.pages import DOCS, to_run
 from tests.support.soak import in_soak
 
 pytestmark = pytest.mark.timeout(1_800)
-BLOCK = re.compile(
-    r"^(?:<!-- (?P<other>run by \S+|not run: [^\n]+) -->\n\n)?```python\n(?P<code>.*?)^```$",
-    re.DOTALL | re.MULTILINE,
-)
 ORDERS, PAYMENTS = 30, 12
 PAID = 10
 """Of the orders."""
@@ -59,8 +55,7 @@ ASK = ("union", "latest", "audit")
 
 def programs(page: str) -> list[str]:
     """A page's blocks of Python, but for those that another test runs, or that say why none does."""
-    path = DOCS / "pipeline.md" if page == "pipeline" else DOCS / "pipeline" / f"{page}.md"
-    return [match["code"] for match in BLOCK.finditer(path.read_text()) if match["other"] is None]
+    return to_run(DOCS / "pipeline.md" if page == "pipeline" else DOCS / "pipeline" / f"{page}.md", "python")
 
 
 class Copied(NamedTuple):

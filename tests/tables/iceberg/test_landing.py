@@ -31,7 +31,7 @@ from hatwisted.pipeline.jobs.land import iceberglanding, landingrounds
 from hatwisted.pipeline.jobs.land.landing import LandOptions, LandResult, engine_for, land
 from hatwisted.pipeline.jobs.land.landingsources import Cluster, Stores, WrongStore
 from hatwisted.pipeline.jobs.workertasks import InlineTasks
-from hatwisted.pipeline.schemas.topicschemas import parse_schemas
+from hatwisted.pipeline.schemas.topicschemas import TopicSchema, parse_schemas
 from tests.support.golden import GOLDEN
 from tests.support.growing import GrowingStore, growing_twice
 from tests.support.icebergcatalog import iceberg_catalog
@@ -68,6 +68,18 @@ class IcebergCase(TestCase):
 
     def data_files(self) -> set[str]:
         return {path.name for path in (self.folder / "warehouse").rglob("*.parquet")}
+
+    def remove_files_since(self, before: set[str], table: str = "*") -> None:
+        """As whoever takes over does. before: names of those that stay."""
+        for path in (self.folder / "warehouse").glob(f"rocketmq/{table}/**/*.parquet"):
+            if path.name not in before:
+                path.unlink()
+
+    def orders_schema(self) -> tuple[TopicSchema, ...]:
+        """Of a topic, which none of its bodies fits."""
+        schema = self.folder / "orders.json"
+        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+        return parse_schemas([f"orders=json:{schema}"])
 
     def live_files(self) -> set[str]:
         return {task.file.file_path.rpartition("/")[2] for task in self.table.scan().plan_files()}
@@ -336,9 +348,7 @@ class OnceTests(IcebergCase):
 
     def test_one_that_is_removed_before_it_is_finished_says_that_a_later_run_took_over(self) -> None:
         before, _, files = self.begun()
-        for path in (self.folder / "warehouse").rglob("*.parquet"):
-            if path.name not in before:
-                path.unlink()
+        self.remove_files_since(before)
         with self.assertRaisesRegex(
             Fenced, "gone before it was finished: a later run of the same logs took over"
         ):
@@ -348,20 +358,16 @@ class OnceTests(IcebergCase):
 
     def test_dead_letters_of_a_run_whose_files_are_gone_go_with_them(self) -> None:
         """Whoever took over has removed those, and looks no more for what comes later."""
-        schema = self.folder / "orders.json"
-        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
-        how: Any = {"schemas": parse_schemas([f"orders=json:{schema}"])}
+        how: Any = {"schemas": self.orders_schema()}
         self.store.append(50)
         self.land(**how)
         before = self.data_files()
         self.store.append(50)
-        flush, rows = openfiles.OpenFiles.flush, self.folder / "warehouse" / "rocketmq" / "messages" / "data"
+        flush = openfiles.OpenFiles.flush
 
         def overtaken(files: openfiles.OpenFiles) -> None:
             flush(files)
-            for path in rows.rglob("*.parquet"):
-                if path.name not in before:
-                    path.unlink()
+            self.remove_files_since(before, "messages")
 
         with patch.object(openfiles.OpenFiles, "flush", overtaken), self.assertRaises(PipelineError):
             self.land(**how)
@@ -443,9 +449,7 @@ class TaskedLandTests(LandTests):
         self.assertEqual(self.offsets(), self.store.offsets)
 
     def test_topics_schemas_are_theirs_too(self) -> None:
-        schema = self.folder / "orders.json"
-        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
-        schemas = parse_schemas([f"orders=json:{schema}"])
+        schemas = self.orders_schema()
         for count in (400, 40):
             self.store.append(count)
             found = self.land(partitions=4, schemas=schemas)
@@ -463,9 +467,7 @@ class TaskedOnceTests(OnceTests):
     tasks = InlineTasks()
 
     def test_what_a_failed_batchs_other_tasks_wrote_goes_with_it(self) -> None:
-        schema = self.folder / "orders.json"
-        schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
-        how: Any = {"partitions": 5, "schemas": parse_schemas([f"orders=json:{schema}"])}
+        how: Any = {"partitions": 5, "schemas": self.orders_schema()}
         self.store.append(50)
         self.land(**how)
         before = self.data_files()
