@@ -298,6 +298,11 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
     client_socket_rcv_buf_size: Count = 0
     """Receive buffer of a slave's HA link."""
 
+    # -- event loop
+    idle_poll_micros: Annotated[int, Whole(0, 1000, "us")] = 200
+    """Ours: how long the event loop looks on for events before it sleeps, while they come that fast; 0: it sleeps
+    at once. Who waits for one answer after the other has them sooner."""
+
     @property
     def ha_listen_port(self) -> int:
         """Always the port after `listen_port`, whatever the file says (B15)."""

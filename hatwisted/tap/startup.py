@@ -37,6 +37,7 @@ from hatwisted.config.protection import missing_protection, open_to_strangers
 from hatwisted.config.schema import BrokerConfig, BrokerRole, NamesrvConfig
 from hatwisted.store.disk.filesystem import PRIVATE
 from hatwisted.store.errors import StoreError
+from hatwisted.tap.idlepoll import idle_polling
 from hatwisted.tap.legible import secret_files, told_on_command_line
 from hatwisted.tap.printablelog import keep_log_printable
 from hatwisted.tap.realparts import real_parts
@@ -147,7 +148,8 @@ def make_service(
             watch = None
             if _is_slave(loaded.config) and not _log_is_shown(options):
                 watch = StartWatch(globalLogPublisher, reactor, terminal.tell, terminal.close)
-            node = stacked(build(loaded.config, parts), GarbageCollection(parts.clock, parts.pauses))
+            collection = GarbageCollection(parts.clock, parts.pauses)
+            node = stacked(build(loaded.config, parts), collection, *idle_polling(reactor, loaded.config))
             service = StartupService(node, terminal, signals, watcher, parts.steady_time, watch)
         if not _log_is_shown(options):
             # Not before: a start that is refused says so in one line.

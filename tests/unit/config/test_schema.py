@@ -28,6 +28,7 @@ NOT_IN_4_9_7 = {
     "haFirstSync",
     "haAck",
     "haAuditRate",
+    "idlePollMicros",
     "inSyncReplicas",
     "minInSyncReplicas",
     "haMaxGapNotInSync",
