@@ -186,8 +186,9 @@ class SlaveSynchronizer:
 
     def arrived(self, grown: Sequence[GrownQueue]) -> None:
         """Messages are in these queues."""
+        known = self._topics.known()
         for queue in grown:
-            if self._topics.get(queue.topic) is None and queue.topic not in self._asked_for:
+            if queue.topic not in known and queue.topic not in self._asked_for:
                 self._asked_for.add(queue.topic)
                 self._round_soon()
 
