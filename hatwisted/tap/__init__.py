@@ -7,7 +7,7 @@ has its event loop look on before it sleeps;
 `signals` are those it takes, `supervisor` is who has started it and watches it (systemd), `startwatch` shows the
 operator what a slave's first seconds bring; `serverlog` is where its log goes; `printablelog` keeps what others
 have named from writing lines of its own into the log; `storecheck` looks at the store before the fork,
-`legible` at who may read secrets,
+`readahead` has its queues' files read several at a time, `legible` looks at who may read secrets,
 `embedded` is the name server that a master brings along, `figures` what shows a broker's. The nodes themselves
 are put together in `hatwisted.assembly`.
 """

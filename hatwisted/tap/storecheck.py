@@ -19,6 +19,7 @@ from hatwisted.store.interfaces import IFileSystem
 from hatwisted.store.lifecycle.storelock import StoreLock
 from hatwisted.store.log.filequeue import FileQueue
 from hatwisted.store.queue.queuetable import ConsumeQueueTable
+from hatwisted.tap.readahead import read_queues_ahead
 from hatwisted.wire.storenames import QUEUE_FOLDER
 
 
@@ -38,6 +39,7 @@ def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
         FileQueue(fs, log, config.mapped_file_size_commit_log, read_only=True).load()
     with _setting("mappedFileSizeConsumeQueue"):
         queues = os.path.join(root, QUEUE_FOLDER)
+        read_queues_ahead(queues)
         ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True).load_all()
 
 

@@ -1,0 +1,77 @@
+"""What a start reads of thousands of queues, several at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from hatwisted.tap.readahead import SAMPLED, SHARE, is_in_memory, read_queues_ahead
+
+TOPICS, QUEUES = SAMPLED + 3, 2
+ON_DISK = "/var/tmp"  # other temporary files may be in memory alone
+
+
+class ReadAheadTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp())
+        for topic in range(TOPICS):
+            for queue in range(QUEUES):
+                folder = self.folder / f"topic{topic:03}" / str(queue)
+                folder.mkdir(parents=True)
+                for start in (0, 4000):
+                    (folder / f"{start:020}").write_bytes(b"q" * 4000)
+        self.asked: list[str] = []
+
+    def read(self, absent: int) -> int:
+        """With so many of those that are asked for not in memory."""
+
+        def in_memory(path: str) -> bool:
+            self.asked.append(path)
+            return len(self.asked) > absent
+
+        return read_queues_ahead(str(self.folder), in_memory)
+
+    def test_all_queues_are_read_if_some_are_on_the_disk_alone(self) -> None:
+        self.assertEqual(self.read(TOPICS // SHARE + 1), TOPICS * QUEUES)
+        self.assertEqual({os.path.basename(path) for path in self.asked}, {f"{4000:020}"}, "the last file")
+
+    def test_nothing_is_read_that_is_in_memory(self) -> None:
+        self.assertEqual(self.read(0), 0)
+        self.assertGreaterEqual(len(self.asked), SAMPLED)
+
+    def test_a_few_on_the_disk_are_no_reason(self) -> None:
+        self.assertEqual(self.read(SAMPLED // SHARE - 1), 0)
+
+    def test_few_queues_arent_asked_for(self) -> None:
+        for topic in range(SAMPLED - 1, TOPICS):
+            (self.folder / f"topic{topic:03}").rename(self.folder.with_name(f"{self.folder.name}-{topic}"))
+        self.assertEqual((self.read(TOPICS), self.asked), (0, []))
+
+    def test_what_cant_be_read_is_left_to_the_store(self) -> None:
+        (self.folder / "a file").write_bytes(b"")
+        (self.folder / "topic000" / "another").write_bytes(b"")
+        (self.folder / "empty" / "0").mkdir(parents=True)
+        (self.folder / "topic001" / "7").mkdir()
+        (self.folder / "topic001" / "7" / "nowhere").symlink_to("gone")
+        self.assertEqual(self.read(TOPICS), TOPICS * QUEUES + 1)
+
+    def test_there_may_be_no_store_yet(self) -> None:
+        self.assertEqual(read_queues_ahead(str(self.folder / "none")), 0)
+
+    def test_the_system_says_what_is_in_memory(self) -> None:
+        folder = TemporaryDirectory(dir=ON_DISK)
+        self.addCleanup(folder.cleanup)
+        path = Path(folder.name) / "file"
+        path.write_bytes(b"q" * 4000)
+        self.assertTrue(is_in_memory(str(path)), "it has just been written")
+        self.assertTrue(is_in_memory(str(self.folder / "none")), "that can't be known")
+        with path.open("rb+") as file:
+            os.fsync(file)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if is_in_memory(str(path)):
+            raise SkipTest("this file system keeps its files in memory, or can't say whether it does")
+        path.read_bytes()
+        self.assertTrue(is_in_memory(str(path)))
