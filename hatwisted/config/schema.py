@@ -300,8 +300,8 @@ class BrokerConfig(LinkTlsKeys, frozen=True, kw_only=True, rename="camel"):
 
     # -- event loop
     idle_poll_micros: Annotated[int, Whole(0, 1000, "us")] = 200
-    """Ours: how long the event loop looks on for events before it sleeps, while they come that fast; 0: it sleeps
-    at once. Who waits for one answer after the other has them sooner."""
+    """Ours: how long the event loop keeps polling for events before it sleeps, while they come that fast; 0: it
+    sleeps at once. Who waits for one answer after the other has them sooner."""
 
     @property
     def ha_listen_port(self) -> int:

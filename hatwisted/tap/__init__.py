@@ -2,7 +2,7 @@
 
 `hamaster`, `haslave` and `hanamesrv` are what twistd loads; `startup` and `claimedports` are what they share;
 `realparts` is what a node gets from this process, `steadytime` its clock, `heap` the memory it keeps, `idlepoll`
-has its event loop look on before it sleeps;
+has its event loop keep polling before it sleeps;
 `descriptors` reserves some for files;
 `signals` are those it takes, `supervisor` is who has started it and watches it (systemd), `startwatch` shows the
 operator what a slave's first seconds bring; `serverlog` is where its log goes; `printablelog` keeps what others

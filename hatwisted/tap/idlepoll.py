@@ -1,14 +1,14 @@
-"""The event loop looks on for a moment before it sleeps.
+"""The event loop keeps polling for a moment before it sleeps.
 
 To be woken takes a process longer than a message takes on its way: the scheduler, and on a virtual machine its
 host, have to bring a sleeping core back. A synchronous send wakes four, one after the other: master, slave,
-master, producer. A broker that goes on asking for events for `idlePollMicros` has them when they come. That
-takes no more processor time than to fall asleep and wake up, if they come that soon, so it's done only while
-they do: after a wait that took longer the loop sleeps at once, until several in a row were short again. Between
-two looks it lets others have the core.
+master, producer. A broker that goes on asking for events for `idlePollMicros` has them when they come. While
+they come one right after the other, that takes hardly more processor time than to fall asleep and wake up; so
+it's done only then: after a wait that took longer the loop sleeps at once, until several in a row were short
+again. Between two questions it lets others have the core.
 
-Rejected: SO_BUSY_POLL, which polls devices and does nothing for a loopback; a fixed time before each sleep, as
-Seastar has it, with which an idle broker works for nothing each time that a timer has gone off.
+Rejected: SO_BUSY_POLL, which polls devices and does nothing for a loopback; to poll for a fixed time before each
+sleep, as Seastar does, with which an idle broker works for nothing each time that a timer has gone off.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from hatwisted.config.schema import BrokerConfig, NamesrvConfig
 log = Logger()
 
 _EPOLL: Final[Any] = getattr(select, "epoll", ())
-"""Its type; a system without it has no such object."""
+"""The type of epoll objects; on a system without them nothing is an instance of it."""
 
 SHORT_WAITS: Final = 8
-"""Waits in a row that were short before the loop looks on. With one it would do so between messages that come one
-each millisecond, since the slave's acknowledgement of each comes soon."""
+"""Waits in a row that were short before the loop keeps polling. With one it would do so between messages that come
+one each millisecond, since the slave's acknowledgement of each comes soon."""
 
 Events = list[tuple[int, int]]
 """(descriptor, mask) of each, as `select.epoll` has them."""
@@ -45,10 +45,10 @@ class Epoll(Protocol):
 
 
 class IdlePoll:
-    """An epoll object that looks on before it sleeps.
+    """An epoll object that keeps polling before it sleeps.
 
     - epoll: what is asked; everything else than `poll` is its own
-    - limit: seconds to look on at most
+    - limit: seconds to keep polling at most
     - seconds: a clock that never runs backwards
     - let_others: lets another process have the core, if one waits for it
     """
@@ -71,25 +71,31 @@ class IdlePoll:
         return getattr(self.epoll, name)
 
     def poll(self, timeout: float = -1, maxevents: int = -1) -> Events:
-        """As `select.epoll.poll`."""
+        """As `select.epoll.poll`, with -1 for as long as it takes."""
         if not timeout:
             return self._ask(0, maxevents)
-        began = self._seconds()
+        began = now = self._seconds()
         if self._short >= SHORT_WAITS:
             ends = began + (self._limit if timeout < 0 else min(self._limit, timeout))
             while True:
                 if events := self._ask(0, maxevents):
                     return events
-                if self._seconds() >= ends:
+                now = self._seconds()
+                if now >= ends:
                     break
                 self._let_others()
+        if timeout > 0:
+            timeout -= now - began
+            if timeout <= 0:
+                self._short = 0
+                return []
         events = self._ask(timeout, maxevents)
         self._short = self._short + 1 if events and self._seconds() - began <= self._limit else 0
         return events
 
 
 class IdlePolling(Service):
-    """Has a reactor look on while it runs.
+    """Has a reactor keep polling while it runs.
 
     - reactor: whose event loop it is; one that doesn't use epoll sleeps as ever, and the log says so
     - limit: seconds, as of `IdlePoll`
@@ -100,13 +106,15 @@ class IdlePolling(Service):
     def __init__(self, reactor: Any, limit: float) -> None:
         self._reactor = reactor
         self._limit = limit
+        self._polling: IdlePoll | None = None
 
     def startService(self) -> None:
         super().startService()
         epoll = getattr(self._reactor, "_poller", None)
         if isinstance(epoll, _EPOLL):
-            self._reactor._poller = IdlePoll(epoll, self._limit, time.perf_counter, os.sched_yield)
-        else:
+            self._polling = IdlePoll(epoll, self._limit, time.perf_counter, os.sched_yield)
+            self._reactor._poller = self._polling
+        elif not isinstance(epoll, IdlePoll):  # which another service of this process has put there
             log.info(
                 "idlePollMicros needs a reactor with epoll: {reactor} sleeps at once",
                 reactor=type(self._reactor).__name__,
@@ -114,13 +122,13 @@ class IdlePolling(Service):
 
     def stopService(self) -> None:
         super().stopService()
-        looking_on = getattr(self._reactor, "_poller", None)
-        if isinstance(looking_on, IdlePoll):
-            self._reactor._poller = looking_on.epoll
+        if self._polling is not None:
+            self._reactor._poller = self._polling.epoll
+            self._polling = None
 
 
 def idle_polling(reactor: Any, config: BrokerConfig | NamesrvConfig) -> Iterator[IService]:
-    """What has the reactor look on, if the configuration wants that.
+    """What has the reactor keep polling, if the configuration wants that.
 
     - reactor: whose event loop it is
     - config: of the server
