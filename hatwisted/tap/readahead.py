@@ -13,7 +13,7 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -31,13 +31,13 @@ READ_AHEAD: Final = 100_000
 """Queues at most: their names take some 15 MB until the threads have ended."""
 
 
-def read_queues_ahead(folder: str, in_memory: Callable[[str], bool] | None = None) -> int:
+def read_queues_ahead(folders: Iterable[str], in_memory: Callable[[str], bool] | None = None) -> int:
     """How many queues' files were touched: all, or none if most of them are in memory, or they're few.
 
-    - folder: of all queues, with a folder for each topic and in it one for each queue
+    - folders: of the queues, one each
     - in_memory: is the beginning of the file at this path? None: asks the system
     """
-    queues = list(islice(_queues(folder), READ_AHEAD))
+    queues = list(islice(folders, READ_AHEAD))
     if len(queues) < SAMPLED:
         return 0
     asked = (_first_scanned(queue) for queue in queues[:: len(queues) // SAMPLED])
@@ -75,22 +75,12 @@ def _touch(queues: Sequence[str]) -> int:
 
 
 def _first_scanned(queue: str) -> str | None:
-    """The file with which the search for the queue's end begins."""
-    files = _paths(queue)[-RECHECKED_FILES:]
-    return files[0] if files else None
-
-
-def _queues(folder: str) -> Iterator[str]:
-    for topic in _paths(folder):
-        yield from _paths(topic)
-
-
-def _paths(folder: str) -> list[str]:
-    """What is in it; nothing, if it's no folder or can't be listed."""
+    """The file with which the search for the queue's end begins; None, if there's none or it can't be known."""
     try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        files = sorted(os.listdir(queue))[-RECHECKED_FILES:]
     except OSError:
-        return []
+        return None
+    return os.path.join(queue, files[0]) if files else None
 
 
 @contextmanager

@@ -39,8 +39,9 @@ def check_store(fs: IFileSystem, config: BrokerConfig) -> None:
         FileQueue(fs, log, config.mapped_file_size_commit_log, read_only=True).load()
     with _setting("mappedFileSizeConsumeQueue"):
         queues = os.path.join(root, QUEUE_FOLDER)
-        read_queues_ahead(queues)
-        ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True).load_all()
+        table = ConsumeQueueTable(fs, queues, config.mapped_file_size_consume_queue, read_only=True)
+        read_queues_ahead(os.path.join(queues, topic, str(queue_id)) for topic, queue_id in table.stored())
+        table.load_all()
 
 
 def check_settings_file(config: NamesrvConfig) -> None:

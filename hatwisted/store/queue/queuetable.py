@@ -170,10 +170,15 @@ class ConsumeQueueTable:
     def load_all(self) -> None:
         """Load every queue folder; other names are ignored, as RocketMQ does. WrongFile for a folder that
         can't be loaded. Bounds are known after `recover`."""
+        for topic, queue_id in self.stored():
+            self._made(topic, queue_id).load()
+        self.deleted.load_all()
+
+    def stored(self) -> Iterator[tuple[str, int]]:
+        """Topic and queue id of each queue that has a folder, in service or not."""
         for topic in self._fs.listdir(self._root):
             for name in self._queue_folders(topic):
-                self._made(topic, int(name)).load()
-        self.deleted.load_all()
+                yield topic, int(name)
 
     def _queue_folders(self, topic: str) -> list[str]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.epollreactor import EPollReactor
@@ -132,9 +133,14 @@ class IdlePollingTests(SynchronousTestCase):
         if "idlePollMicros" in event.get("log_format", ""):
             self.told.append(event["reactor"])
 
-    def test_an_epoll_reactor_keeps_polling_while_the_service_runs(self) -> None:
-        reactor = EPollReactor()
+    def a_reactor(self, kind: Callable[[], Any]) -> Any:
+        """Beside the tests' own, without connections once the test ends."""
+        reactor = kind()
         self.addCleanup(reactor.removeAll)
+        return reactor
+
+    def test_an_epoll_reactor_keeps_polling_while_the_service_runs(self) -> None:
+        reactor = self.a_reactor(EPollReactor)
         slept = reactor._poller
         polling = IdlePolling(reactor, LIMIT)
         polling.startService()
@@ -150,8 +156,7 @@ class IdlePollingTests(SynchronousTestCase):
         self.assertEqual(self.told, [])
 
     def test_two_services_of_a_process_have_it_once(self) -> None:
-        reactor = EPollReactor()
-        self.addCleanup(reactor.removeAll)
+        reactor = self.a_reactor(EPollReactor)
         slept = reactor._poller
         first, second = IdlePolling(reactor, LIMIT), IdlePolling(reactor, LIMIT)
         first.startService()
@@ -164,16 +169,14 @@ class IdlePollingTests(SynchronousTestCase):
         self.assertEqual(self.told, [])
 
     def test_another_reactor_goes_on_and_the_log_says_why(self) -> None:
-        reactor = SelectReactor()
-        self.addCleanup(reactor.removeAll)
+        reactor = self.a_reactor(SelectReactor)
         polling = IdlePolling(reactor, LIMIT)
         polling.startService()
         polling.stopService()
         self.assertEqual(self.told, ["SelectReactor"])
 
     def test_who_has_it(self) -> None:
-        reactor = SelectReactor()
-        self.addCleanup(reactor.removeAll)
+        reactor = self.a_reactor(SelectReactor)
         self.assertEqual(len(list(idle_polling(reactor, BrokerConfig()))), 1)
         self.assertEqual(list(idle_polling(reactor, BrokerConfig(idle_poll_micros=0))), [])
         self.assertEqual(list(idle_polling(reactor, NamesrvConfig())), [])

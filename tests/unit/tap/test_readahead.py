@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from hatwisted.store.disk.filesystem import PosixFileSystem
 from hatwisted.store.queue.queuescan import RECHECKED_FILES
+from hatwisted.store.queue.queuetable import ConsumeQueueTable
 from hatwisted.tap import readahead
 from hatwisted.tap.readahead import SAMPLED, SHARE, is_in_memory, read_queues_ahead
 
@@ -39,7 +42,13 @@ class ReadAheadTests(SynchronousTestCase):
             self.asked.append(path)
             return len(self.asked) > absent
 
-        return read_queues_ahead(str(self.folder), in_memory)
+        return read_queues_ahead(self.folders(), in_memory)
+
+    def folders(self, root: str | None = None) -> Iterator[str]:
+        """Of all queues under `root`, or under the test's own."""
+        root = root or str(self.folder)
+        table = ConsumeQueueTable(PosixFileSystem(), root, LENGTH, read_only=True)
+        return (os.path.join(root, topic, str(queue_id)) for topic, queue_id in table.stored())
 
     def test_all_queues_are_read_if_some_are_on_the_disk_alone(self) -> None:
         self.assertEqual(self.read(SAMPLED // SHARE + 1), ALL)
@@ -83,7 +92,7 @@ class ReadAheadTests(SynchronousTestCase):
             self.assertEqual(self.read(), 0)
 
     def test_there_may_be_no_store_yet(self) -> None:
-        self.assertEqual(read_queues_ahead(str(self.folder / "none")), 0)
+        self.assertEqual(read_queues_ahead(self.folders(str(self.folder / "none"))), 0)
 
     def test_the_system_says_what_is_in_memory(self) -> None:
         folder = TemporaryDirectory(dir=ON_DISK)
